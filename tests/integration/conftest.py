@@ -18,7 +18,7 @@ from harness.suite import add_slowness_option, fail_for, make_server, pytest_run
 
 __all__ = ["make_server", "pytest_runtest_makereport"]
 
-# What the tests share explains itself as they do.
+# Asserts of the code that the tests share are explained as those of the tests are.
 pytest.register_assert_rewrite("model")
 
 TOP = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ BUILD = TOP / "build"
 
 settings.register_profile(
     "lock",
-    # A server's answer takes as long as it takes.
+    # A reply of a server may take any time.
     deadline=None,
     print_blob=True,
     database=DirectoryBasedExampleDatabase(BUILD / "hypothesis"),
@@ -77,7 +77,7 @@ def _allow_many_sockets():
 
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--valgrind"):
-        # Times mean nothing under it.
+        # Measured times mean nothing under Valgrind.
         leave_out(config, items, lambda item: item.get_closest_marker("timing"))
     keep_share(config, items)
 
@@ -103,7 +103,7 @@ def launch(request):
 
 
 class _Shared:
-    """The server that the tests of one file share; a new one after a test that spoilt it."""
+    """The server that the tests of one file share. After a test that left it in a bad state, there is a new one."""
 
     def __init__(self, launch, new_server):
         self._servers, self._new_server = Servers(launch), new_server
@@ -128,7 +128,7 @@ class _Shared:
 
 @pytest.fixture(scope="module")
 def new_server():
-    """How `server` is made. A file whose tests share another kind of server has a fixture of this name."""
+    """How `server` is made. A file whose tests share another kind of server overrides this fixture."""
     return lambda make: make()
 
 
@@ -141,7 +141,7 @@ def _shared(launch, new_server):
 
 @pytest.fixture
 def server(_shared):
-    """A server that is as good as new; the test may do with it what it likes, except end it."""
+    """A server in its initial state; the test may do anything with it except end it."""
     yield _shared.get()
     _shared.clean()
 
@@ -154,7 +154,8 @@ def db(request):
 
 @pytest.fixture
 def no_active_expiry(server):
-    """The server looks for no expired keys by itself: the end of one is noticed by the module, or not at all."""
+    """The server does not look for expired keys by itself: if nothing opens a key, only the module notices that it has
+    expired."""
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     yield
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
@@ -162,13 +163,13 @@ def no_active_expiry(server):
 
 @pytest.fixture
 def no_lease_ends(server):
-    """For tests that build up thousands of holds: on a slow machine that takes longer than a lease."""
+    """For tests that make thousands of holds: on a slow machine that takes longer than a lease."""
     server.control.config_set("lock.default-lease", 3_600_000)
 
 
 @pytest.fixture
 def clock(tmp_path, monkeypatch):
-    """The time of day of the servers that the test makes: harness/clock.py."""
+    """The wall clock of the servers that the test makes: harness/clock.py."""
     return Clock(tmp_path, monkeypatch)
 
 
@@ -187,7 +188,7 @@ def _has_failpoints(launch):
 def checking_build(_has_failpoints):
     """For tests that set failpoints: skipped with any other build."""
     if not _has_failpoints:
-        pytest.skip("the module is not the checking build; make integration tests that")
+        pytest.skip("the module is not the checking build, which `make integration` tests")
 
 
 # Clients
@@ -195,21 +196,21 @@ def checking_build(_has_failpoints):
 
 @pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
 def resp(request):
-    """Runs the test twice, once by each protocol."""
+    """Runs the test twice, once with each protocol."""
     return request.param
 
 
 def pytest_generate_tests(metafunc):
-    asked = {"resp", "some_resp"}.intersection(metafunc.fixturenames)
-    if asked == {"some_resp"} and metafunc.config.getoption("--thorough"):
+    used = {"resp", "some_resp"}.intersection(metafunc.fixturenames)
+    if used == {"some_resp"} and metafunc.config.getoption("--thorough"):
         metafunc.parametrize("some_resp", [2, 3], ids=["resp2", "resp3"], indirect=True)
 
 
 @pytest.fixture
 def some_resp(request):
-    """One of the protocols, the same for a test in each run: for what the module does by both alike.
+    """One of the protocols, for a test in each run the same: for behaviour that does not depend on the protocol.
 
-    Of what it says in another way by RESP3 the tests ask for `resp`.
+    Tests of replies that differ in RESP3 use `resp`.
     """
     if "resp" in request.fixturenames:
         return request.getfixturevalue("resp")
@@ -220,32 +221,32 @@ def some_resp(request):
 
 @pytest.fixture
 def client(server, resp):
-    """A redis.Redis on `server`, by both protocols in turn."""
+    """A redis.Redis on `server`; the test runs once with each protocol."""
     return server.client(resp)
 
 
 @pytest.fixture
 def some_client(server, some_resp):
-    """A redis.Redis on `server`, by one of the protocols."""
+    """A redis.Redis on `server`, with one of the protocols."""
     return server.client(some_resp)
 
 
 @pytest.fixture
 def actor(request, server):
-    """A factory of actors on `server`: actor("a"); they speak `resp` or `some_resp` if the test asks for it."""
-    asked = next((name for name in ("resp", "some_resp") if name in request.fixturenames), None)
-    protocol = request.getfixturevalue(asked) if asked else 2
+    """A factory of actors on `server`: actor("a"); their protocol is `resp` or `some_resp` if the test uses these."""
+    fixture = next((name for name in ("resp", "some_resp") if name in request.fixturenames), None)
+    protocol = request.getfixturevalue(fixture) if fixture else 2
     return lambda name=None, **options: server.actor(name, options.pop("protocol", protocol), **options)
 
 
 @pytest.fixture
 def at_once(server):
-    """at_once("DEL k", …): says them all in one packet."""
+    """at_once("DEL k", …): sends all commands in one packet."""
 
-    def say(*commands):
+    def send(*commands):
         pipeline = server.client().pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command.split())
         return pipeline.execute()
 
-    return say
+    return send

@@ -278,7 +278,7 @@ def test_lost_before_it_is_released(server, run, witness):
         held = run(wire, "k", *command.words)
         command.wait_begun()
         server.control.execute_command("LOCK.FORCE", "k")
-        watch.wait_come()
+        watch.wait_arrived()
         command.finish()
         assert held.wait() == LOST
         assert held.stderr == "lockctl: k: the lock was lost before the command ended\n"
@@ -310,7 +310,7 @@ def test_grant_that_has_expired_when_its_reply_arrives_starts_nothing(server, ru
     with CommandProxy(server.port) as wire:
         renewal = wire.hold("LOCK.RENEW")
         late = run(wire, "--lease", lease, "--wait", 0, "k", "touch", tmp_path / "started")
-        renewal.wait_come()
+        renewal.wait_arrived()
         late.stop()
         renewal.release()
         other = server.actor("other")

@@ -283,7 +283,7 @@ def test_nothing_is_held_by_who_ends_while_it_is_granted(server, run, tmp_path, 
     with CommandProxy(server.port) as wire:
         held = wire.hold(answer)
         waiter = run(wire, *hold, "k", "touch", tmp_path / "started")
-        held.wait_come()
+        held.wait_arrived()
         assert len(holders(server, "k")) == 1
         waiter.tell(SIGTERM)
         assert waiter.wait() == -SIGTERM

@@ -111,7 +111,7 @@ def test_answers_that_come_too_late(server, run, witness, wire):
     end = wait_renewed(server)
     renewals = wire.hold("LOCK.RENEW")
     outlives_nothing(server, held, command, end)
-    assert renewals.has_come()
+    assert renewals.has_arrived()
     renewals.release()
 
 
@@ -188,9 +188,9 @@ def test_errors_that_pass(server, run, witness, wire, error):
     command = witness("beat", hear=DEAF)
     held = begin(run, wire, command, "--lease", LEASE)
     wait_renewed(server)
-    before = wire.said.count("LOCK.RENEW")
+    before = wire.commands.count("LOCK.RENEW")
     wire.answer("LOCK.RENEW", error)
-    wait_for(lambda: wire.said.count("LOCK.RENEW") > before, 20, "a renewal")
+    wait_for(lambda: wire.commands.count("LOCK.RENEW") > before, 20, "a renewal")
     wire.heal()
     wait_renewed(server)
     goes_on(server, held, command)
@@ -253,7 +253,7 @@ def test_the_watch_comes_back(server, run, witness, wire):
     held = begin(run, wire, command, "--lease", scaled(60))
     wait_watched(server, "k")
     wire.close_all()
-    wait_for(lambda: wire.said.count("LOCK.WATCH") == 2, 20, "lockctl to watch again")
+    wait_for(lambda: wire.commands.count("LOCK.WATCH") == 2, 20, "lockctl to watch again")
     wait_watched(server, "k")
     server.control.execute_command("LOCK.FORCE", "k")
     assert held.wait() == LOST
@@ -324,9 +324,9 @@ def test_a_session_that_is_cut_off_and_lockctl_late(server, run, witness, wire):
     other.wait_blocked()
     wire.answer("LOCK.RENEW", "-ERR no")
     wire.answer("LOCK.WATCH", "-ERR no")
-    wire.said.clear()
+    wire.commands.clear()
     wire.close_all()
-    wait_for(lambda: "LOCK.RENEW" in wire.said, what="a renewal on a new connection")
+    wait_for(lambda: "LOCK.RENEW" in wire.commands, what="a renewal on a new connection")
     held.stop()
     assert other.reply(30) == 1
     server.let_pass(300)  # more than it may be late on a busy machine

@@ -325,7 +325,7 @@ def test_a_key_between_the_grant_and_the_command_is_not_lost(server):
         words = [str(PROGRAM), "run", "k", "sh", "-c", "echo begun; exec sleep 600"]
         leader = OnTerminal(words, environment(wire))
         try:
-            renewal.wait_come()
+            renewal.wait_arrived()
             os.kill(leader.pid, SIGSTOP)
             wait_for(lambda: is_stopped(leader.pid), what="lockctl to stop")
             # Both have arrived when lockctl continues, and it first reads the reply that permits the start.

@@ -27,19 +27,19 @@ def test_spread_is_the_median_between_the_lowest_and_the_highest_round(figures):
     }
 
 
-def test_commands_of_before_are_not_counted(figures):
+def test_commands_before_the_measurement_are_not_counted(figures):
     assert figures.difference({"get": 3, "set": 2}, {"get": 5, "set": 2, "del": 1}) == {"get": 2, "del": 1}
 
 
-def test_commands_are_split_as_monitor_has_seen_them(figures):
+def test_commands_are_split_in_the_shares_that_monitor_has_seen(figures):
     seen = Counter({("client", "blpop"): 10, ("script", "rpush"): 30, ("client", "rpush"): 10, ("module", "hdel"): 5})
     shares = figures.client_shares(seen)
     assert shares == {"blpop": 1, "rpush": 0.25, "hdel": 0}
-    # ZREM was not seen, so no client sends it; a subcommand belongs to its command.
+    # MONITOR has not seen ZREM, so no client sends it; a subcommand belongs to its command.
     clients, nested = figures.split_calls({"blpop": 100, "rpush": 40, "zrem": 7, "blpop|of": 1}, shares)
     assert (clients, nested) == (111, 37)
 
 
-def test_a_minute_of_waiting_has_what_clients_send(figures):
+def test_a_minute_of_waiting_counts_what_clients_send(figures):
     seen = Counter({("client", "ping"): 4, ("client", "evalsha"): 2, ("script", "get"): 9})
     assert figures.per_minute(seen, 30) == {"sum": 12, "commands": {"ping": 8, "evalsha": 4}}

@@ -1,4 +1,4 @@
-"""The pages that are made from the data file of `make bench-field`. No server."""
+"""The pages that are generated from the data file of `make bench-field`. No server."""
 
 import json
 from types import SimpleNamespace
@@ -40,15 +40,15 @@ def test_table_has_spreads_and_ratios_or_the_reason_for_no_figures():
 
 
 @pytest.mark.parametrize(
-    ("ours", "rival", "said"),
+    ("ours", "rival", "verdict"),
     [
         (20, 50, "First in p50 µs, or within 5 % of it: Ours."),
         (52, 50, "First in p50 µs, or within 5 % of it: Ours."),
         (100, 50, "First in p50 µs: Rival. **Ours lose here**: Ours by 2.00 times."),
     ],
 )
-def test_a_row_that_we_lose_is_told(ours, rival, said):
-    assert said in lines({"ours": row(ours), "rival": row(rival)})
+def test_a_row_in_which_we_are_not_first_says_so(ours, rival, verdict):
+    assert verdict in lines({"ours": row(ours), "rival": row(rival)})
 
 
 def test_labels_name_the_lock_that_is_measured():
@@ -57,13 +57,13 @@ def test_labels_name_the_lock_that_is_measured():
     assert markdown.label_of(plain, "pair-16") == "LOCK.ACQUIRE, Jedis"
 
 
-def test_links_of_the_prose_lead_to_the_same_places_from_the_page():
+def test_links_of_the_prose_point_to_the_same_places_from_the_page():
     text = "[costs](../../docs/costs.md) [bench](../README.md#files) [web](https://example.org) [here](#goals)"
     moved = "[costs](costs.md) [bench](../bench/README.md#files) [web](https://example.org) [here](#goals)"
     assert markdown.moved(text) == moved
 
 
-def test_more_is_better_where_it_is_throughput():
+def test_more_is_better_for_throughput():
     found = {
         "ours": {"figures": {"a_second": figure(100)}, "ratios": {}},
         "rival": {"figures": {"a_second": figure(1000)}, "ratios": {}},
@@ -71,14 +71,14 @@ def test_more_is_better_where_it_is_throughput():
     assert "Ours by 10.0 times" in markdown.verdict("hot-1", found, LOCKERS)[0]
 
 
-def test_what_is_not_offered_is_said_and_what_never_came_too():
+def test_measure_lists_who_does_not_offer_it_and_who_never_finished():
     found = {"ours": {"figures": {"ms": figure(5)}, "ratios": {}}, "rival": {"figures": {}, "ratios": {}}}
     text = "\n".join(markdown.measure_lines("killed", found, LOCKERS, {"gone": "no java"}, lambda *_: "no queue"))
     assert "| Rival | never, while it was watched |" in text
     assert "\nNo queue: Disk; Bare.\n" in text
 
 
-def test_goals_are_met_or_missed_against_the_best_rival_by_the_same_client():
+def test_goals_compare_with_the_best_rival_that_uses_the_same_client():
     def of(**fields):
         return {"figures": {name: figure(value) for name, value in fields.items()}}
 
@@ -98,8 +98,8 @@ def test_goals_are_met_or_missed_against_the_best_rival_by_the_same_client():
         "turns-1": {"jedis": of(p50=100, p50_ratio=1.03)},
         "crowd": {"jedis": of(commands_a_minute=0)},
     }
-    told = {text: (ratio, verdict) for text, _, ratio, verdict in markdown.goals(summary, lockers)}
-    assert told == {
+    verdicts = {text: (ratio, verdict) for text, _, ratio, verdict in markdown.goals(summary, lockers)}
+    assert verdicts == {
         "hand-off p50, 16 waiting: Jedis / the best library's, Redisson": ("0.1", "met"),
         "hand-off p99, 16 waiting: Python / the best library's, Redis-Py": ("0.0133", "met"),
         "uncontended p50, clients: 1: Jedis / SET NX + DEL by the same client": ("1.03", "met"),
@@ -113,7 +113,7 @@ COSTS = model.Costs(pair_us=20, handoff_us=10, held_bytes=200, waiter_bytes=50_0
 NODE = model.Node(memory_bytes=1_000_000_000, clients=10_000, busy=0.5)
 
 
-def test_capacity_of_a_node_is_half_a_core_and_grows_with_the_nodes():
+def test_capacity_of_a_node_is_half_a_core_and_grows_with_nodes():
     one, many = model.capacity(COSTS, NODE), model.capacity(COSTS, NODE, 100)
     assert one["pairs_a_second"] == 25_000 and one["handoffs_a_second"] == 50_000
     assert one["held"] == 5_000_000 and one["waiters_by_memory"] == 20_000
@@ -128,7 +128,7 @@ def test_capacity_of_a_node_is_half_a_core_and_grows_with_the_nodes():
         (10, 50_000, (model.MEMORY, 20_000)),
     ],
 )
-def test_the_first_wall_is_the_lowest(every_s, clients, wall):
+def test_the_first_limit_is_the_lowest(every_s, clients, wall):
     node = model.Node(memory_bytes=NODE.memory_bytes, clients=clients, busy=0.5)
     assert model.first_wall(COSTS, node, every_s) == wall
 
@@ -138,11 +138,11 @@ def test_one_lock_is_limited_by_handoff_time_and_hold_time():
     assert model.one_lock(COSTS, 1, 0) == 100_000
 
 
-def test_the_check_sets_more_nodes_against_one():
+def test_the_check_compares_several_nodes_with_one():
     assert model.steady({1: 20, 3: 22}) == {1: 1, 3: 1.1}
 
 
-def test_costs_come_from_a_run_that_has_them_all():
+def test_costs_are_computed_only_from_a_run_that_has_them_all():
     def of(field, value):
         return {"goredis": {"figures": {field: figure(value)}}}
 
@@ -157,7 +157,7 @@ def test_costs_come_from_a_run_that_has_them_all():
     assert model.costs_from(summary) is None
 
 
-def test_the_page_of_scale_names_walls_and_the_check():
+def test_the_page_on_scale_names_the_limits_and_the_check():
     about = {"options": {"quick": False}}
     rounds = {f"{n}": [{"cpu_us": 20 + n + more, "a_second": 1000} for more in (-1, 0, 2)] for n in (1, 2)}
     scale = {"measured": {"pair": rounds, "hot": rounds}, "about": {"machine": {"cpus": 2}}}
@@ -170,7 +170,7 @@ def test_the_page_of_scale_names_walls_and_the_check():
     assert "| uncontended, 64 clients | 2 | 22.0 | 1.05 | 1,000 |" in text
 
 
-def test_the_data_file_is_readable_and_says_what_was_stored(tmp_path):
+def test_the_data_file_is_readable_and_has_what_was_stored(tmp_path):
     file = tmp_path / "data.json"
     rounds = [{"p50": 1.23456789, "quantiles": (1, 2)}, {"failed": "a, [b]"}]
     data.store("locks", {"measured": {"pair-1": {"ours": rounds}}, "about": {"left_out": {}}}, file)

@@ -1,4 +1,4 @@
-"""The README's table is of the run whose data file is kept beside the pages. No server."""
+"""The README's table shows the run whose data file is stored next to the pages. No server."""
 
 import re
 from pathlib import Path
@@ -25,17 +25,17 @@ def measured():
 
 
 @pytest.mark.parametrize("label", rows())
-def test_each_row_is_what_was_measured(label):
+def test_each_row_has_the_measured_figures(label):
     p50, p99, *commands = [float(cell) for cell in rows()[label] if cell]
     figures = measured()[label]
-    # Two digits.
+    # The table has two digits.
     assert p50 * 1000 == pytest.approx(figures["p50"]["median"], rel=0.05)
     assert p99 * 1000 == pytest.approx(figures["p99"]["median"], rel=0.05)
     for count in commands:
         assert count == pytest.approx(figures["commands"]["median"], rel=0.05)
 
 
-def test_what_has_its_grant_on_disk_says_so():
+def test_locks_that_write_their_grant_to_disk_are_marked():
     text = (TOP / "README.md").read_text()
     durable = {locker.label for locker in part("lockers").LOCKERS if locker.durable} & rows().keys()
     assert durable

@@ -1,4 +1,4 @@
-"""Two nodes, and a key on the first of them; a master and its replica."""
+"""Two nodes, and a key on the first one; a master and its replica."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def nodes(_pairs):
 
 @pytest.fixture
 def key(nodes):
-    """A key of the first node's, and its slot."""
+    """A key of the first node, and its slot."""
     one, _ = nodes
     name = next(name for name in map(str, range(1000)) if one.cluster("KEYSLOT", name) <= HALF)
     return name, one.cluster("KEYSLOT", name)
@@ -62,9 +62,9 @@ def pair(make_server):
     assert replica.cluster("REPLICATE", masters[0].id) == "OK"
     wait_for_sync(masters[0].server, replica.server)
     for node in nodes:
-        wait_for(lambda node=node: _replicates(node, replica), 20, "all to know of the replica")
+        wait_for(lambda node=node: _knows_replica(node, replica), 20, "all nodes to know the replica")
     return masters[0], replica
 
 
-def _replicates(node, replica):
+def _knows_replica(node, replica):
     return any(line.startswith(replica.id) and "slave" in line for line in node.cluster("NODES").splitlines())

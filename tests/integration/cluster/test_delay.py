@@ -1,6 +1,6 @@
-"""The delayed queue in a cluster: redirections, and queues whose slot goes to another node.
+"""The delayed queue in a cluster: redirections, and queues whose slot moves to another node.
 
-The new owner delivers although nobody tells it anything: no command of the queue is ever said to it.
+The new owner delivers without any command: no client ever sends it a command of the queue.
 """
 
 from itertools import count, permutations
@@ -9,13 +9,13 @@ import pytest
 
 from harness import fewer, scaled_ms, wait_for
 from harness.cluster import manage
-from model.cluster_scene import HALF, HOST, begin_move, make_nodes, migrate, says_moved
+from model.cluster_scene import HALF, HOST, begin_move, make_nodes, migrate, is_moved
 from model.delay_scene import HOUR, delivered, due_of, fall_due, pending, push, queues, value_of, wait_delivered
 from model.moving_scene import TRY_AGAIN, ends_of, finish_move, keys_in
 
 
 def name_of(node, begins=""):
-    """A list of this node's, and its slot."""
+    """A list of this node, and its slot."""
     for number in count():
         name = f"{begins}{number}"
         slot = node.cluster("KEYSLOT", name)
@@ -25,18 +25,19 @@ def name_of(node, begins=""):
 
 @pytest.fixture(params=["to the larger epoch", "to the smaller epoch"])
 def way(request, nodes):
-    """Source and target: with the larger epoch already, the target needs no new one when it is given a slot."""
+    """Source and target. A target that has the larger epoch already needs no new one when it receives a slot."""
     return nodes if request.param == "to the larger epoch" else nodes[::-1]
 
 
 @pytest.fixture(params=["first queue", "has queues"])
 def met_before(request):
-    """Whether the target knows of queues already, and so is told of what happens to keys."""
+    """Whether the target already has queues, and so already receives the events of keys."""
     return request.param == "has queues"
 
 
 def arrange(source, target, met_before, name):
-    """Two elements that are overdue, one that soon is and one much later; their slot has begun to move."""
+    """Two elements that are overdue, one that is due soon and one that is due much later; their slot has begun to
+    move."""
     if met_before:
         push(target.server.control, "x", HOUR, name=name_of(target, "x")[0])
     client = source.server.control
@@ -56,7 +57,7 @@ def wait_moved(slot, source, target):
         wait_for(lambda node=node: node.port_of(slot) == target.server.port, 20, "the nodes to agree")
 
 
-# ---- the slot goes to the other node ----
+# ---- the slot moves to the other node ----
 
 
 def test_new_owner_delivers(way, met_before):
@@ -76,7 +77,7 @@ def test_new_owner_delivers(way, met_before):
 
 
 @pytest.mark.parametrize("kinds", [*permutations(("due", "value", "list"))], ids=" ".join)
-def test_nothing_is_delivered_while_the_keys_are_apart(way, met_before, kinds):
+def test_nothing_is_delivered_while_the_keys_are_on_different_nodes(way, met_before, kinds):
     source, target = way
     name, slot = name_of(source)
     keys = {"due": due_of(name), "value": value_of(name), "list": name}
@@ -84,7 +85,7 @@ def test_nothing_is_delivered_while_the_keys_are_apart(way, met_before, kinds):
     arrange(source, target, met_before, name)
     for kind in kinds:
         migrate(keys[kind], source, target)
-        # Both have looked a few times, and what was soon due is.
+        # Both nodes have scanned the queue a few times, and the element "soon" is due.
         source.server.settle(600)
         here, there = (keys_in(node, slot) for node in way)
         assert not here & there and here | there == set(keys.values())
@@ -97,8 +98,9 @@ def test_nothing_is_delivered_while_the_keys_are_apart(way, met_before, kinds):
     wait_gone(source)
 
 
-def test_list_that_is_there_gets_nothing_while_its_slot_moves(way):
-    """Its name is in braces: the server is asked by it whether it would take a write, and has the key."""
+def test_existing_list_gets_nothing_while_its_slot_moves(way):
+    """Its name is in braces: it is the name with which the module asks the server whether it would accept a write, and
+    the server has that key."""
     source, target = way
     tag, slot = name_of(source)
     name = f"{{{tag}}}"
@@ -115,14 +117,14 @@ TRAVELLERS = {"none": (), "due": (due_of,), "value": (value_of,), "both": (due_o
 
 
 @pytest.mark.parametrize("there_and_back", TRAVELLERS.values(), ids=TRAVELLERS)
-def test_move_that_is_called_off_leaves_the_queue_where_it_is(way, met_before, there_and_back):
+def test_move_that_is_aborted_leaves_the_queue_where_it_is(way, met_before, there_and_back):
     source, target = way
     name, slot = name_of(source)
     arrange(source, target, met_before, name)
     for side in there_and_back:
         migrate(side(name), source, target)
         source.server.settle(300)
-    # The source first: the server takes nothing back while it gives the slot away.
+    # The source first: the server accepts no key back while the slot is migrating.
     source.cluster("SETSLOT", slot, "STABLE")
     for side in there_and_back:
         migrate(side(name), target, source)
@@ -135,7 +137,7 @@ def test_move_that_is_called_off_leaves_the_queue_where_it_is(way, met_before, t
     wait_gone(target, met_before)
 
 
-def test_queue_that_comes_back_is_delivered(way):
+def test_queue_that_moves_back_is_delivered(way):
     source, target = way
     name, slot = name_of(source)
     arrange(source, target, False, name)
@@ -150,8 +152,8 @@ def test_queue_that_comes_back_is_delivered(way):
     wait_gone(target)
 
 
-def test_many_slots_one_after_the_other(nodes):
-    """No sooner has one come than the next does; of none of them the new owner has known before."""
+def test_many_slots_that_move_one_after_the_other_are_delivered(nodes):
+    """Each one moves right after the one before; the new owner has known none of the queues before."""
     one, two = nodes
     names = {one.cluster("KEYSLOT", str(number)): str(number) for number in range(400)}
     names = [(slot, name) for slot, name in names.items() if slot <= HALF]
@@ -166,8 +168,8 @@ def test_many_slots_one_after_the_other(nodes):
     wait_gone(two)
 
 
-def test_slot_with_many_other_keys(way):
-    """More than are looked at in one go; on Redis 7.0 those that come last are seen first."""
+def test_queue_in_a_slot_with_many_other_keys_is_delivered(way):
+    """More keys than one scan step reads; Redis 7.0 lists first the keys that arrived last."""
     source, target = way
     name, slot = name_of(source)
     others = [f"{{{name}}}{number}" for number in range(fewer(20_000))]
@@ -182,23 +184,23 @@ def test_slot_with_many_other_keys(way):
     wait_gone(source)
 
 
-def test_slot_that_another_node_takes_over(nodes):
-    """By the bus: the first node hears that the slot is no longer its own, and drops its keys. Redis 7.0 says nothing
-    of them, so that the queue is forgotten only when its time has come."""
+def test_queue_of_a_slot_that_another_node_takes_over_is_removed(nodes):
+    """A message on the bus: the first node learns that it no longer serves the slot, and deletes its keys. Redis 7.0
+    sends no events for them, so that the queue is removed from memory only when its element is due."""
     one, two = nodes
     name, slot = name_of(one)
     push(one.server.control, "a", scaled_ms(2500), name=name)
     two.cluster("SETSLOT", slot, "IMPORTING", one.id)
     two.cluster("SETSLOT", slot, "NODE", two.id)
     two.cluster("BUMPEPOCH")
-    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to hear of it")
+    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to learn of it")
     wait_for(lambda: queues(one.server) == 0, 10, "the first node to forget the queue")
     assert not keys_in(one, slot) and not keys_in(two, slot)
     assert one.server.info("lock")["lock_delay_delivered"] == 0
 
 
-def test_slot_that_nobody_serves_for_a_while(make_server):
-    """Its keys stay where they are, as the server has it, and so does its queue."""
+def test_queue_of_a_slot_that_no_node_serves_for_a_while_is_kept(make_server):
+    """The server keeps the keys of such a slot, and so the queue is kept too."""
     nodes = one, two = make_nodes(make_server, cluster_require_full_coverage="no")
     name, slot = name_of(one)
     push(one.server.control, "a", scaled_ms(300), name=name)
@@ -211,7 +213,7 @@ def test_slot_that_nobody_serves_for_a_while(make_server):
     wait_gone(one)
 
 
-def test_queues_go_where_the_administrators_tool_moves_them(make_server):
+def test_queues_move_with_redis_cli_cluster_reshard(make_server):
     nodes = one, two = make_nodes(make_server)
     names = [name for name in map(str, range(20_000)) if one.cluster("KEYSLOT", name) < 40]
     for name in names:
@@ -229,7 +231,7 @@ def test_queues_go_where_the_administrators_tool_moves_them(make_server):
     assert queues(two.server) == len(names)
 
 
-# ---- who is asked ----
+# ---- which node executes a command ----
 
 
 COMMANDS = ("DELAY.PUSH {} a 3600000 va", "DELAY.CANCEL {} a", "DELAY.LIST {}")
@@ -237,15 +239,15 @@ each_command = pytest.mark.parametrize("command", COMMANDS)
 
 
 @each_command
-def test_command_for_another_nodes_slot_is_moved(nodes, command):
+def test_command_for_another_nodes_slot_is_redirected(nodes, command):
     one, two = nodes
     name, slot = name_of(one)
-    assert says_moved(slot, one)(two.actor.attempt(*command.format(name).split()))
+    assert is_moved(slot, one)(two.actor.attempt(*command.format(name).split()))
 
 
 @each_command
-def test_command_for_a_queue_whose_slot_moves(nodes, command):
-    """Wherever its keys are. Nothing is made at either end."""
+def test_command_for_a_queue_whose_slot_moves_is_refused(nodes, command):
+    """Wherever its keys are. No key is created at either end."""
     one, two = nodes
     source, target = ends_of(nodes)
     name, slot = name_of(one)
@@ -261,18 +263,18 @@ def test_command_for_a_queue_whose_slot_moves(nodes, command):
     assert source.attempt(*words) == f"ASK {slot} {HOST}:{two.server.port}"
     assert target.attempt(*words) == TRY_AGAIN
     finish_move(slot, one, two)
-    heard = two.actor.call(*words)
-    assert heard in ("a", 0) or [id_ for id_, _, _ in heard] == ["b"]
+    reply = two.actor.call(*words)
+    assert reply in ("a", 0) or [id_ for id_, _, _ in reply] == ["b"]
     assert source.attempt(*words) == f"MOVED {slot} {HOST}:{two.server.port}"
 
 
 @each_command
-def test_list_whose_keys_would_be_elsewhere_is_refused(nodes, command):
+def test_list_whose_keys_would_be_in_another_slot_is_refused(nodes, command):
     for name in "", "}", "}x{", "{}x":
         words = [name if word == "{}" else word for word in command.split()]
-        heard = [str(node.actor.attempt(*words)) for node in nodes]
-        assert [text.split()[0] for text in sorted(heard)] == ["ERR", "MOVED"], heard
-        assert "needs a name with a hash tag" in min(heard)
+        replies = [str(node.actor.attempt(*words)) for node in nodes]
+        assert [text.split()[0] for text in sorted(replies)] == ["ERR", "MOVED"], replies
+        assert "needs a name with a hash tag" in min(replies)
         assert all(node.server.dump() == {} and queues(node.server) == 0 for node in nodes)
 
 

@@ -1,4 +1,4 @@
-"""The delayed queue when the replica of a cluster's node takes its place: it finds all queues, and delivers."""
+"""The delayed queue when a replica in a cluster replaces its master: it finds all queues, and delivers."""
 
 import pytest
 
@@ -6,11 +6,12 @@ from harness import wait_for, wait_for_sync
 from model.cluster_scene import FAILOVERS, HALF
 from model.delay_scene import HOUR, fall_due, pending, push, queues, stuck, wait_delivered
 
-NAMES = ("b", "{j}", "2")  # in a slot of the first node's each
+NAMES = ("b", "{j}", "2")  # in three slots of the first node
 
 
 def arrange(master, replica):
-    """Each queue has two elements that are overdue, one that is due in hours, and a list that takes nothing."""
+    """Each queue has two elements that are overdue, one that is due in an hour, and a key of another type as its
+    list, so that nothing can be delivered."""
     for name in NAMES:
         client = master.server.control
         assert client.execute_command("CLUSTER", "KEYSLOT", name) <= HALF
@@ -38,11 +39,11 @@ def test_promoted_replica_delivers(pair, fail):
         assert pending(there, name) == ["later"]
         fall_due(there, "later", name=name)
         wait_delivered(there, "va", "vb", "vlater", name=name)
-    wait_for(lambda: queues(replica.server) == 0, what="memory to be without queues")
+    wait_for(lambda: queues(replica.server) == 0, what="all queues to be gone from memory")
     if not master.server.is_running():
         master.server.start()
     wait_for(lambda: master.server.info("replication")["role"] == "slave", 20, "the old master to follow")
-    wait_for(lambda: queues(master.server) == stuck(master.server) == 0, what="the old master to forget")
+    wait_for(lambda: queues(master.server) == stuck(master.server) == 0, what="the old master to remove its queues")
     wait_for_sync(replica.server, master.server)
     old = master.server.actor()
     old.call("READONLY")

@@ -1,4 +1,4 @@
-"""A master whose place its replica has taken ends all waits, of whatever kind: nobody hangs on a replica."""
+"""A master that its replica has replaced ends all waits, of every kind: no client hangs on a replica."""
 
 import pytest
 
@@ -30,10 +30,10 @@ def test_waits_end_on_a_master_that_becomes_a_replica(pair, fail):
     wait_for(lambda: master.server.info("replication")["role"] == "slave", 20, "the old master to follow")
     for actor in waits:
         assert code_of(actor.outcome()) in ("UNBLOCKED", "MOVED"), actor
-    nobody_waits(master.server)
+    no_client_waits(master.server)
 
 
-def nobody_waits(server):
+def no_client_waits(server):
     def none():
         info = server.info("lock")
         return not any(info[f"lock_{what}"] for what in ("waiters", "watchers", "latch_waiters", "awaiting_replicas"))
@@ -41,7 +41,7 @@ def nobody_waits(server):
     wait_for(none, what="all waits to have ended")
 
 
-def test_answers_that_wait_for_replicas_end_too(pair):
+def test_waits_for_replicas_end_on_a_master_that_becomes_a_replica(pair):
     master, replica = pair
     wait_for(lambda: online(master.server) == 1, what="the master to know its replica")
     name = next(name for name in map(str, range(60)) if master.cluster("KEYSLOT", name) <= HALF)
@@ -49,10 +49,10 @@ def test_answers_that_wait_for_replicas_end_too(pair):
     with silent(replica.server):
         waits.send("LOCK.ACQUIRE", name, "o", "PX", LONG, "REPLICAS", 1, LONG)
         wait_awaiting(master.server, 1)
-        # So that the replica does not come back before it is the master.
+        # So that the replica does not reconnect before it is the master.
         master.server.control.config_set("requirepass", "another")
         master.server.control.execute_command("CLIENT", "KILL", "TYPE", "replica")
     assert replica.cluster("FAILOVER", "TAKEOVER") == "OK"
     assert code_of(waits.outcome(timeout=20)) in ("UNBLOCKED", "MOVED")
-    nobody_waits(master.server)
+    no_client_waits(master.server)
     master.server.control.config_set("requirepass", "")

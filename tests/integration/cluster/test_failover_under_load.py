@@ -1,7 +1,9 @@
-"""A master of three fails while slots move and clients hold locks of all kinds: no two of them ever believe to hold one,
-tokens only grow, fair positions are kept, who waits for what moves away is told so, and nothing is left in the end.
+"""One of three masters fails while slots move and clients hold locks of all kinds. No two clients ever believe to hold
+one lock, tokens only grow, fair positions are kept, waiters whose lock moves away receive an error, and nothing is left
+at the end.
 
-Before it fails nothing gets to its replica any more, so that there are grants that are lost. Some clients stay on its side.
+Before the master fails nothing reaches its replica any more, so that some grants are lost. Some clients stay on its
+side.
 """
 
 import random
@@ -24,11 +26,11 @@ from model.whole_slots import can_move_slots
 
 LONG = 600_000
 FAR, NEAR = 6, 2  # clients, and those on the failing master's side
-TOLD_OF_A_MOVE = ("MOVED", "ASK", "UNBLOCKED")
+ERRORS_OF_A_MOVE = ("MOVED", "ASK", "UNBLOCKED")
 
 
 class ByReplicas:
-    """REPLICAS 1, which is all of them. No slot of the failing master moves: docs/safety.md, claim 4."""
+    """REPLICAS 1, which is all replicas. No slot of the failing master moves: docs/safety.md, claim 4."""
 
     options = Options(scaled_ms(10_000), scaled_ms(200), ("REPLICAS", 1, scaled_ms(200)), scaled_ms(200))
     config = dict(lock_default_lease=options.lease_ms)
@@ -38,7 +40,7 @@ class ByReplicas:
 
 
 class ByQuarantine:
-    """The slots that move are the failing master's."""
+    """The slots that move are those of the failing master."""
 
     options = Options(scaled_ms(4000), scaled_ms(200))
     config = dict(
@@ -53,7 +55,7 @@ class ByQuarantine:
 
 
 class Moves(threading.Thread):
-    """A slot is on its way from one master to another until the end is asked for; to and fro, where a move is one step."""
+    """Moves a slot from one master to another until it is stopped; if the servers move whole slots, back and forth."""
 
     def __init__(self, members, slot):
         super().__init__(daemon=True)
@@ -63,7 +65,7 @@ class Moves(threading.Thread):
     def run(self):
         try:
             (self.move_whole if can_move_slots(self.nodes[0].server) else self.move_by_key)(*self.nodes)
-        except Exception as problem:  # whatever it looks like when another thread kills the node, and closes its connections
+        except Exception as problem:  # any: another thread may kill the node and close its connections
             self.problem = problem
 
     def stop(self):
@@ -90,7 +92,7 @@ class Moves(threading.Thread):
 
 
 class Stage:
-    """The clients, before and after."""
+    """The clients, before and after the failover."""
 
     def __init__(self, cluster, way):
         self.cluster, self.way, self.history = cluster, way, History()
@@ -108,58 +110,60 @@ class Stage:
     # The fair queue
 
     def queue_up(self):
-        """f0 has a lock of the failing master's, f1 to f3 wait for it, in that order."""
+        """f0 holds a lock of the failing master, f1 to f3 wait for it, in that order."""
         self.queue = f"{{{self.tag}}}queue"
         self._take_once(self.failing.server, "LOCK.FAIR", self.queue, "f0")
         for owner in ("f1", "f2", "f3"):
-            assert self._asks(self.failing, owner)[1] is None
+            assert self._request(self.failing, owner)[1] is None
         there = self.heir.server.actor()
         there.call("READONLY")
         wait_for(lambda: there.call("ZCARD", f"lock:queue:{self.queue}") == 3, what="the queue to be replicated")
 
-    def ask_again(self):
-        """In the other order, of whoever serves the slot now. Returns who is granted, in turn."""
+    def request_again(self):
+        """The waiters repeat their requests in the other order, on the node that serves the slot now. Returns the
+        owners in the order in which they are granted."""
         self.heir.server.actor().attempt("LOCK.RELEASE", self.queue, "f0")
-        asking = {owner: self._asks(self.heir, owner) for owner in ("f3", "f2", "f1")}
-        order = [owner for owner, (_, heard) in asking.items() if heard]
-        while len(order) < len(asking):
+        requests = {owner: self._request(self.heir, owner) for owner in ("f3", "f2", "f1")}
+        order = [owner for owner, (_, reply) in requests.items() if reply]
+        while len(order) < len(requests):
             for owner in order:
                 self.heir.server.actor().attempt("LOCK.RELEASE", self.queue, owner)
-            order.append(wait_for(lambda: self._next_granted(asking, order), 30, "the next to be granted"))
+            order.append(wait_for(lambda: self._next_granted(requests, order), 30, "the next grant"))
         self.heir.server.actor().attempt("LOCK.RELEASE", self.queue, order[-1])
         return order
 
-    def _next_granted(self, asking, order):
-        return next((owner for owner, (actor, _) in asking.items() if owner not in order and actor.has_reply()), None)
+    def _next_granted(self, requests, order):
+        return next((owner for owner, (actor, _) in requests.items() if owner not in order and actor.has_reply()), None)
 
-    def _asks(self, node, owner):
-        """Until it waits or is granted: a master without its replica refuses it. Returns its connection, and 1 or None."""
+    def _request(self, node, owner):
+        """Repeats the request until it waits or is granted: a master without its replica refuses it. Returns its
+        connection, and 1 or None."""
         actor = node.server.actor()
         words = ("LOCK.FAIR", self.queue, owner, "PX", self.way.options.lease_ms, "BLOCK", 0, *self.way.patient)
 
-        def is_in():
+        def is_accepted():
             actor.send(*words)
-            wait_for(lambda: actor.has_reply() or actor.is_blocked(), what=f"{owner} to wait or to be answered")
-            heard = actor.outcome() if actor.has_reply() and not actor.is_blocked() else None
-            return [heard] if heard in (None, 1) else None
+            wait_for(lambda: actor.has_reply() or actor.is_blocked(), what=f"{owner} to wait or to get a reply")
+            reply = actor.outcome() if actor.has_reply() and not actor.is_blocked() else None
+            return [reply] if reply in (None, 1) else None
 
-        return actor, wait_for(is_in, 30, f"{owner} to be let in")[0]
+        return actor, wait_for(is_accepted, 30, f"the request of {owner} to be accepted")[0]
 
     def _take_once(self, server, command, key, owner):
-        """A master that counts no replica just now refuses: its replica's last word may be a second old, and it reckons by
-        whole seconds."""
+        """Repeats the command until it is granted. A master that counts no replica at the moment refuses it: the last
+        message of its replica may be a second old, and the master counts in whole seconds."""
         actor, words = server.actor(), (command, key, owner, "PX", self.way.options.lease_ms, "ONCE", *self.way.patient)
         wait_for(lambda: actor.attempt(*words) == 1, 30, f"{owner} to be granted")
 
     # Grants that are lost
 
-    def take_what_is_lost(self):
+    def take_grants_that_are_lost(self):
         caller = Caller(self.cluster.ports, self.failing.server.port)
         for kind in WAYS:
             self.history.take(caller, (self.lost_tag, kind), f"lost.{kind}", self.way.options)
         caller.close()
 
-    def take_it_anew(self):
+    def take_again(self):
         caller = Caller(self.cluster.ports)
         for kind in WAYS:
             hold = wait_for(lambda kind=kind: self._take(caller, kind), 60, f"{kind} to be granted")
@@ -169,9 +173,9 @@ class Stage:
     def _take(self, caller, kind):
         return self.history.take(caller, (self.lost_tag, kind), f"new.{kind}.{random.random()}", self.way.options)
 
-    # A wait for what moves away
+    # A wait for a lock whose slot moves away
 
-    def wait_for_what_moves(self):
+    def wait_for_moving_lock(self):
         source = self.cluster.masters[self.way.moves[0]]
         name = f"{{{self.moving_tag}}}moves"
         self._take_once(source.server, "LOCK.ACQUIRE", name, "m")
@@ -179,15 +183,15 @@ class Stage:
 
         def waits():
             waiter.send("LOCK.ACQUIRE", name, "n", "BLOCK", 0)
-            wait_for(lambda: waiter.has_reply() or waiter.is_blocked(), what="n to wait or to be answered")
+            wait_for(lambda: waiter.has_reply() or waiter.is_blocked(), what="n to wait or to get a reply")
             return not waiter.has_reply() or code_of(waiter.outcome()) != "NOREPLICAS"
 
         wait_for(waits, 30, "n to wait")
         return waiter
 
-    # The whole
+    # All workers
 
-    def works(self):
+    def all_run(self):
         for worker in self.workers:
             if worker.problem:
                 raise RuntimeError(f"{worker.name} ended") from worker.problem
@@ -197,15 +201,15 @@ class Stage:
         before = len(self.history.beliefs)
         name = f"{{{tag}}}"
         wait_for(
-            lambda: self.works() and sum(h.key.startswith(name) for h in self.history.beliefs[before:]) >= more,
+            lambda: self.all_run() and sum(h.key.startswith(name) for h in self.history.beliefs[before:]) >= more,
             60, "clients to be granted locks",
         )  # fmt: skip
 
-    def all_ask_on(self, more=3):
-        before = [worker.asked for worker in self.workers]
+    def wait_requests(self, more=3):
+        before = [worker.requests for worker in self.workers]
         wait_for(
-            lambda: self.works() and all(w.asked > n + more for w, n in zip(self.workers, before, strict=True)),
-            60, "clients to ask on",
+            lambda: self.all_run() and all(w.requests > n + more for w, n in zip(self.workers, before, strict=True)),
+            60, "clients to send more requests",
         )  # fmt: skip
 
     def end(self):
@@ -213,32 +217,32 @@ class Stage:
             worker.stopped.set()
         for worker in self.workers:
             worker.join()
-        self.works()
+        self.all_run()
 
 
-def natural(stage):
+def automatic(stage):
     wait_for(stage.heir.is_master, 60, "the promotion")
 
 
-def by_hand(stage):
+def takeover(stage):
     assert stage.heir.cluster("FAILOVER", "TAKEOVER") == "OK"
-    natural(stage)
+    automatic(stage)
 
 
-def by_hand_and_late(stage):
-    """Before anybody hears of it the others ask on, and those on the old master's side, too."""
-    by_hand(stage)
-    stage.all_ask_on()
+def takeover_seen_late(stage):
+    """The clients, also those on the old master's side, send more requests before they learn of the takeover."""
+    takeover(stage)
+    stage.wait_requests()
 
 
 def finish_the_move(stage):
-    """What an administrator does with a move that has stopped half-way, when no lease from before it can run any more."""
+    """What an administrator does with a move that stopped half-way, after all leases from before it have expired."""
     wait_for(lambda: stage.heir.server.info("lock")["lock_quarantine_ms"] == 0, 30, "the quarantine to end")
-    wait_for(lambda: manage("fix", stage.cluster.masters[1], "--cluster-replace", "--cluster-yes"), 60, "the slots to be mended")
+    wait_for(lambda: manage("fix", stage.cluster.masters[1], "--cluster-replace", "--cluster-yes"), 60, "the slots to be fixed")
 
 
 def give_up(masters):
-    """Positions of those who were not answered in the failover: they would be kept for as long as lock.fair-reserve says."""
+    """Cancels the positions of clients that got no reply in the failover: they would be kept for lock.fair-reserve."""
     for master in masters:
         for name in master.server.control.keys("lock:queue:*"):
             actor = master.server.actor()
@@ -257,22 +261,22 @@ def nothing_is_left(members):
 
 
 SCENES = {
-    "killed, replicas": ("killed", ByReplicas, natural),
-    "stopped, replicas": ("stopped", ByReplicas, natural),
-    "cut off, replicas": ("cut_off", ByReplicas, by_hand_and_late),
-    "killed, quarantine": ("killed", ByQuarantine, by_hand),
-    "cut off, quarantine": ("cut_off", ByQuarantine, by_hand_and_late),
+    "killed, replicas": ("killed", ByReplicas, automatic),
+    "stopped, replicas": ("stopped", ByReplicas, automatic),
+    "isolated, replicas": ("isolated", ByReplicas, takeover_seen_late),
+    "killed, quarantine": ("killed", ByQuarantine, takeover),
+    "isolated, quarantine": ("isolated", ByQuarantine, takeover_seen_late),
 }
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_failover(make_server, record_property, scene):
+def test_no_lock_has_two_holders_after_a_failover_under_load(make_server, record_property, scene):
     fails, way, promote = SCENES[scene]
     with ExitStack() as stack:
         cluster = FailingCluster(make_server, stack, lock_fair_reserve=LONG, **way.config)
         stage = Stage(cluster, way)
         for member in (stage.failing, stage.heir):
-            # From then on: no master is to be in quarantine already.
+            # For the next start, and for the promotion: no master may be in quarantine now.
             member.server.config.update({"lock.quarantine": way.quarantine_ms})
         stage.heir.server.control.config_set("lock.quarantine", way.quarantine_ms)
         play(stage, fails, promote, record_property)
@@ -285,22 +289,22 @@ def play(stage, fails, promote, record_property):
     stage.wait_grants(stage.tag)
     stage.queue_up()
     ends = [cluster.masters[at] for at in stage.way.moves]
-    waits, moves = stage.wait_for_what_moves(), Moves(ends, stage.moving_slot)
+    waits, moves = stage.wait_for_moving_lock(), Moves(ends, stage.moving_slot)
     moves.start()
-    heard = waits.outcome(timeout=30)
-    assert code_of(heard) in TOLD_OF_A_MOVE, heard
-    # The master at which such a move ends takes a new epoch by itself, and a TAKEOVER that does not know of it is undone. And
-    # the keys are lost if that master has too few replicas for a write: docs/install.md.
+    reply = waits.outcome(timeout=30)
+    assert code_of(reply) in ERRORS_OF_A_MOVE, reply
+    # The master at which such a move ends takes a new epoch by itself, and a TAKEOVER by a node that does not know this
+    # epoch is undone. And the keys are lost if that master has too few replicas for a write: docs/install.md.
     if stage.failing in ends and can_move_slots(stage.failing.server):
         moves.stop()
     with cluster.without_replication(stage.failing):
-        stage.take_what_is_lost()
+        stage.take_grants_that_are_lost()
         failed_at = time.monotonic()
         with getattr(cluster, fails)(stage.failing):
             promote(stage)
     wait_for(lambda: online(stage.heir.server) == 1, 60, "the old master to follow")
-    stage.take_it_anew()
-    assert stage.ask_again() == ["f1", "f2", "f3"]
+    stage.take_again()
+    assert stage.request_again() == ["f1", "f2", "f3"]
     moves.stop()
     if moves.problem:
         assert stage.failing in ends, moves.problem
@@ -314,8 +318,8 @@ def play(stage, fails, promote, record_property):
     assert too_many(history.beliefs) == []
     assert tokens_that_did_not_grow(history.beliefs) == []
 
-    def is_over():
+    def has_ended():
         give_up([stage.heir, *cluster.masters[1:]])
         return nothing_is_left(cluster.members)
 
-    wait_for(is_over, 30, "all leases to end")
+    wait_for(has_ended, 30, "all leases to end")

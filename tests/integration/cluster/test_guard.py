@@ -1,7 +1,8 @@
-"""LOCK.GUARD in a cluster: the lock's key says which node it is for; the keys of the inner command are of the same slot.
+"""LOCK.GUARD in a cluster: the lock's key decides which node executes it; the keys of the inner command must be in the
+same slot.
 
-A server looks at the lock's key only. Those of the inner command are looked at when it is about to run: on a node that would
-refuse one command with all these keys, LOCK.GUARD refuses too, and nothing has been run.
+A server checks only the lock's key. The keys of the inner command are checked before it runs: if the node would refuse
+one command with all these keys, LOCK.GUARD refuses it too, and nothing is run.
 """
 
 from itertools import product
@@ -13,7 +14,7 @@ from model.cluster_scene import HALF, LONG
 from model.keys_scene import PLACES, begin_move_of, each_way, refusal
 from model.moving_scene import call_off, contents, ends_of, names_of
 
-# Commands with keys in all the ways that servers know. {a} and {b} are their keys; all of them change something.
+# Commands with every way to specify keys that servers have. {a} and {b} are their keys; each command writes.
 INNER = {
     "one key": "SET {a} 1",
     "each second argument": "MSET {a} 1 {b} 1",
@@ -36,7 +37,7 @@ def words_of(inner, a, b):
 
 
 class Slots:
-    """Names of the lock's slot, of another one of its node's, and of one of the other node's."""
+    """Names in the lock's slot, in another slot of its node, and in a slot of the other node."""
 
     def __init__(self, one):
         slot_of = {name: one.cluster("KEYSLOT", name) for name in map(str, range(100))}
@@ -65,41 +66,42 @@ def test_key_of_another_slot_is_refused_and_nothing_is_run(nodes, slots, way):
     actor, before = nodes[0].actor, dumps(nodes)
     for inner, a, b in product(INNER.values(), *2 * [(slots.same, slots.near, slots.far)]):
         if a != slots.same or (b != slots.same and inner in TWO_KEYS.values()):
-            heard = way(actor, slots.lock, "LOCK.GUARD", slots.lock, "o", *words_of(inner, a, b))
-            assert code_of(heard) == "CROSSSLOT", (inner, a, b, heard)
+            reply = way(actor, slots.lock, "LOCK.GUARD", slots.lock, "o", *words_of(inner, a, b))
+            assert code_of(reply) == "CROSSSLOT", (inner, a, b, reply)
     assert dumps(nodes) == before
 
 
 @each_way
 @pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
-def test_keys_of_the_locks_slot_are_served(nodes, slots, way, inner):
-    heard = way(nodes[0].actor, slots.lock, "LOCK.GUARD", slots.lock, "o", *words_of(inner, slots.same, slots.same + "y"))
-    assert not isinstance(heard, Exception), heard
+def test_keys_of_the_locks_slot_are_accepted(nodes, slots, way, inner):
+    command = words_of(inner, slots.same, slots.same + "y")
+    reply = way(nodes[0].actor, slots.lock, "LOCK.GUARD", slots.lock, "o", *command)
+    assert not isinstance(reply, Exception), reply
 
 
 @each_way
 @pytest.mark.parametrize("inner", ["PING", "ECHO hello", "TIME", "PUBLISH c m", "GET", "NO.SUCH x y", "CLIENT ID"])
 def test_command_without_keys_is_as_on_one_server(nodes, slots, make_server, way, inner):
-    """What is no command, or is none for scripts, is refused as elsewhere, and not for its slot."""
+    """An unknown command, or one that scripts may not run, is refused as on one server, and not because of its slot."""
     single = make_server().actor()
     single.call("LOCK.ACQUIRE", slots.lock, "o", "PX", LONG)
-    heard, expected = (
+    reply, expected = (
         way(actor, slots.lock, "LOCK.GUARD", slots.lock, "o", *inner.split()) for actor in (nodes[0].actor, single)
     )
     if inner != "TIME":
-        assert str(heard) == str(expected)
-    assert isinstance(heard, Exception) == isinstance(expected, Exception)
+        assert str(reply) == str(expected)
+    assert isinstance(reply, Exception) == isinstance(expected, Exception)
 
 
 def test_another_nodes_lock_is_redirected_by_its_key(nodes, slots):
     one, two = nodes
     actor = two.server.actor()
     for key in (slots.same, slots.near, slots.far):
-        heard = actor.attempt("LOCK.GUARD", slots.lock, "o", "SET", key, 1)
-        assert str(heard) == f"MOVED {slots.slot} 127.0.0.1:{one.server.port}"
+        reply = actor.attempt("LOCK.GUARD", slots.lock, "o", "SET", key, 1)
+        assert str(reply) == f"MOVED {slots.slot} 127.0.0.1:{one.server.port}"
 
 
-def test_slot_that_nobody_serves_is_down(nodes, slots):
+def test_slot_that_no_node_serves_is_down(nodes, slots):
     one, _ = nodes
     one.server.control.config_set("cluster-require-full-coverage", "no")
     one.cluster("DELSLOTS", slots.slot)
@@ -109,7 +111,8 @@ def test_slot_that_nobody_serves_is_down(nodes, slots):
 
 
 def test_command_of_many_keys_leaks_nothing(nodes, slots):
-    """Servers that are asked for its keys by a module leak some bytes for each; as does a limited user's permission, then."""
+    """If a module asks a server for the keys of a command, the server leaks some bytes for each key; and so does the
+    check of a limited user's permission."""
     one, _ = nodes
     one.actor.call("ACL", "SETUSER", "u", "on", "nopass", "+@all", f"~{slots.same}*", f"~{slots.lock}")
     client = one.server.actor()
@@ -122,21 +125,21 @@ def test_command_of_many_keys_leaks_nothing(nodes, slots):
         return one.server.info("memory")["used_memory"]
 
     before = used_after(50)
-    assert used_after(300) < before + 300_000  # 7,000 bytes each time, when it leaks
+    assert used_after(300) < before + 300_000  # a leak is 7,000 bytes for each command
 
 
 # ---- the slot moves, key by key ----
 
-def expected_of(end, lock_at, judged):
-    """The lock is looked at first, and by the server; what it would say of all keys together comes second."""
+def expected_of(end, lock_at, refusal_of_all):
+    """First the server checks the lock's key; then follows what the server would reply for all keys together."""
     if lock_at == "target" and not end.asks:
         return "ASK"
-    return judged if (lock_at == "target") == end.asks else "NOTHELD"
+    return refusal_of_all if (lock_at == "target") == end.asks else "NOTHELD"
 
 
 @pytest.mark.parametrize("lock_at", ["source", "target"])
 def test_while_the_slot_moves_it_is_as_one_command_with_all_keys(nodes, lock_at):
-    """Either end answers as it answers EXISTS of the lock and the keys, wherever these are."""
+    """Either end replies as it replies to EXISTS of the lock and the keys, wherever these are."""
     for lock, (a_at, b_at) in zip(names_of(nodes[0]), product(PLACES, PLACES), strict=False):
         a, b = (f"{{{lock}}}{name}" for name in "ab")
         slot = nodes[0].cluster("KEYSLOT", lock)
@@ -151,11 +154,11 @@ def test_while_the_slot_moves_it_is_as_one_command_with_all_keys(nodes, lock_at)
                 keys = (a, b) if inner in TWO_KEYS.values() else (a,)
                 expected = expected_of(end, lock_at, refusal(end.attempt("EXISTS", lock, *keys)))
                 if expected:
-                    heard = end.attempt("LOCK.GUARD", lock, "o", *words_of(inner, a, b))
-                    assert refusal(heard) == expected, (inner, a_at, b_at, end.asks, heard)
+                    reply = end.attempt("LOCK.GUARD", lock, "o", *words_of(inner, a, b))
+                    assert refusal(reply) == expected, (inner, a_at, b_at, end.asks, reply)
             assert [contents([each], slot) for each in ends] == before
             expected = expected_of(end, lock_at, refusal(end.attempt("EXISTS", lock, a, b)))
-            heard = end.attempt("LOCK.GUARD", lock, "o", "EXISTS", a, b)
-            assert refusal(heard) == expected if expected else heard == 2
+            reply = end.attempt("LOCK.GUARD", lock, "o", "EXISTS", a, b)
+            assert refusal(reply) == expected if expected else reply == 2
             assert refusal(end.attempt("LOCK.GUARD", lock, "o", "PING")) == expected_of(end, lock_at, None)
         call_off(nodes, slot)

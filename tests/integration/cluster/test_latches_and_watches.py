@@ -1,9 +1,9 @@
-"""Who waits for a latch, or watches a lock, in a slot that goes to another node."""
+"""Clients that wait for a latch, or watch a lock, in a slot that moves to another node."""
 
 import pytest
 
 from harness import scaled_ms, wait_for
-from model.cluster_scene import LONG, begin_move, is_redirection, migrate, says_moved
+from model.cluster_scene import LONG, begin_move, is_redirection, migrate, is_moved
 from model.moving_scene import SHORT, TRY_AGAIN, call_off, finish_move, side
 
 COMMANDS = ["LATCH.SET {} 1", "LATCH.DOWN {}", "LATCH.WAIT {}", "LATCH.WAIT {} BLOCK 0", "LOCK.WATCH {} o BLOCK 0"]
@@ -29,19 +29,19 @@ WAITS = {"latch": latch_waiter, "watch": watcher}
 each_wait = pytest.mark.parametrize("begins", WAITS.values(), ids=WAITS)
 
 
-def nobody_is_left(node):
+def none_is_left(node):
     info = node.server.info("lock")
     assert (info["lock_latch_waiters"], info["lock_watchers"]) == (0, 0)
 
 
-def test_commands_for_another_nodes_slot_are_moved(nodes, key):
+def test_commands_for_another_nodes_slot_are_redirected(nodes, key):
     (one, two), (name, slot) = nodes, key
     client = two.server.actor()
     for command in COMMANDS:
-        assert says_moved(slot, one)(client.attempt(*command.format(name).split()))
+        assert is_moved(slot, one)(client.attempt(*command.format(name).split()))
 
 
-def test_told_as_elsewhere(nodes, key):
+def test_latch_and_watch_work_as_on_a_single_server(nodes, key):
     (one, _), (name, _) = nodes, key
     waiter = latch_waiter(one, name)
     assert one.actor.call("LATCH.DOWN", name) == 0
@@ -52,29 +52,29 @@ def test_told_as_elsewhere(nodes, key):
 
 
 @each_wait
-def test_slot_that_is_given_away(nodes, key, begins):
+def test_wait_is_redirected_when_its_slot_moves(nodes, key, begins):
     (one, two), (name, slot) = nodes, key
     waiter = begins(one, name)
     begin_move(slot, one, two)
     finish_move(slot, one, two)
     assert is_redirection(waiter.outcome(timeout=10))
-    nobody_is_left(one)
+    none_is_left(one)
 
 
 @each_wait
-def test_slot_that_another_node_takes_over(nodes, key, begins):
-    """By the bus, with the keys dropped here: what is gone is not open, and not lost."""
+def test_wait_is_redirected_when_another_node_takes_over_its_slot(nodes, key, begins):
+    """A message on the bus; this node deletes the keys: that does not open the latch, and the lock is not lost."""
     (one, two), (name, slot) = nodes, key
     waiter = begins(one, name)
     two.cluster("SETSLOT", slot, "IMPORTING", one.id)
     two.cluster("SETSLOT", slot, "NODE", two.id)
-    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to hear of it")
+    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to learn of it")
     assert is_redirection(waiter.outcome(timeout=10))
-    nobody_is_left(one)
+    none_is_left(one)
 
 
 @each_wait
-def test_key_that_goes_ahead_of_its_slot(nodes, key, begins):
+def test_wait_is_redirected_when_its_key_moves_before_the_slot(nodes, key, begins):
     (one, two), (name, slot) = nodes, key
     waiter = begins(one, name)
     begin_move(slot, one, two)
@@ -82,11 +82,11 @@ def test_key_that_goes_ahead_of_its_slot(nodes, key, begins):
     assert not waiter.has_reply()
     migrate(name, one, two)
     assert str(waiter.outcome()).startswith(f"ASK {slot} ")
-    nobody_is_left(one)
+    none_is_left(one)
 
 
-def test_latch_that_was_opened_before_its_slot_was_lost_is_open(nodes, key):
-    """In one transaction: who waits is told of the opening, and not sent on."""
+def test_latch_that_is_opened_before_its_slot_has_moved_is_open(nodes, key):
+    """A waiter is notified of the opening, and not redirected."""
     (one, two), (name, slot) = nodes, key
     waiter = latch_waiter(one, name)
     begin_move(slot, one, two)
@@ -95,8 +95,8 @@ def test_latch_that_was_opened_before_its_slot_was_lost_is_open(nodes, key):
 
 
 @pytest.mark.parametrize("hold", LEASED.values(), ids=LEASED)
-def test_watch_of_a_lock_whose_leases_travel(nodes, key, hold):
-    """Nobody can say here whether its holds live; told when it is known."""
+def test_watch_of_a_lock_whose_leases_have_moved_waits(nodes, key, hold):
+    """This node cannot know whether the holds have expired; the watch is notified when it can."""
     (one, two), (name, slot) = nodes, key
     watching = watcher(one, name, hold)
     begin_move(slot, one, two)
@@ -111,7 +111,7 @@ def test_watch_of_a_lock_whose_leases_travel(nodes, key, hold):
 
 
 @each_wait
-def test_cluster_that_is_down_for_a_while_leaves_nobody_hanging(nodes, key, begins):
+def test_cluster_that_is_down_for_a_while_leaves_no_client_hanging(nodes, key, begins):
     (one, _), (name, slot) = nodes, key
     waiter = begins(one, name)
     other_slot = slot + 1 if slot < 100 else slot - 1
@@ -120,7 +120,7 @@ def test_cluster_that_is_down_for_a_while_leaves_nobody_hanging(nodes, key, begi
     one.server.settle(30)
     one.cluster("ADDSLOTS", other_slot)
     wait_for(one.is_up, 20, "the cluster to be up")
-    if waiter.has_reply():  # some servers answer their blocked clients
+    if waiter.has_reply():  # some servers send an error to their blocked clients
         assert str(waiter.outcome()).startswith("CLUSTERDOWN")
     else:
         assert one.actor.call("DEL", name) == 1

@@ -1,6 +1,6 @@
-"""While a slot moves its keys travel one by one: what needs a side key answers TRYAGAIN, at both ends.
+"""While a slot moves, its keys move one by one: commands that need a side key reply TRYAGAIN, at both ends.
 
-A side key that both nodes had would stop the move: MIGRATE finds it twice, and says BUSYKEY.
+A side key on both nodes would stop the move: MIGRATE would fail with BUSYKEY.
 """
 
 from itertools import permutations
@@ -9,12 +9,12 @@ import pytest
 
 from harness.schedule import as_map
 from model.cluster_scene import HOST, LONG, begin_move, is_redirection, migrate
-from model.moving_scene import TRY_AGAIN, assert_nothing_twice, call_off, contents, ends_of, finish_move, has_said
+from model.moving_scene import TRY_AGAIN, assert_nothing_twice, call_off, contents, ends_of, finish_move, as_text
 from model.moving_scene import keys_in, names_of, side
 
-# ---- what the commands answer ----
+# ---- the replies to the commands ----
 
-# Each of a lock that oa holds by HELD; the answer while its slot moves.
+# Commands on a lock that oa holds according to HELD, and their replies while its slot moves.
 HELD_PLAINLY = (
     ("LOCK.ACQUIRE {} oa", 2),
     ("LOCK.ACQUIRE {} ob", None),
@@ -78,22 +78,22 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize("held, answers", HELD.values(), ids=HELD)
+@pytest.mark.parametrize("held, replies", HELD.values(), ids=HELD)
 @pytest.mark.parametrize("end", ["source", "target"])
-def test_answers_while_a_slot_moves(nodes, held, answers, end):
+def test_replies_while_a_slot_moves(nodes, held, replies, end):
     one, two = nodes
     source, target = ends_of(nodes)
     names = names_of(one)
-    for words, expected in answers:
+    for words, expected in replies:
         name = next(names)
         slot = one.cluster("KEYSLOT", name)
         assert source.attempt(*held.format(name).split()) == 1
         begin_move(slot, one, two)
         if end == "target":
             migrate(name, one, two)
-        asked = source if end == "source" else target
+        node = source if end == "source" else target
         before = contents((source, target), slot)
-        assert asked.attempt(*words.replace("{}", name).split()) == expected, words
+        assert node.attempt(*words.replace("{}", name).split()) == expected, words
         if expected == TRY_AGAIN:
             assert contents((source, target), slot) == before, words
         assert_nothing_twice(nodes, slot)
@@ -104,8 +104,8 @@ def test_answers_while_a_slot_moves(nodes, held, answers, end):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_several_keys_of_which_one_cannot_be_asked_are_not_waited_for(nodes, key, first):
-    """The other one is somebody else's; when that comes free there is still the slot in the way."""
+def test_multikey_request_with_a_key_that_needs_side_keys_does_not_wait(nodes, key, first):
+    """Another owner holds the other key; also when that is free, the request cannot be granted in a moving slot."""
     (one, two), (name, slot) = nodes, key
     source, _ = ends_of(nodes)
     names = [f"{{{name}}}plain", f"{{{name}}}read"]
@@ -126,18 +126,18 @@ NO_LOCKS = {
 }
 
 
-@pytest.mark.parametrize("make, answers", NO_LOCKS.values(), ids=NO_LOCKS)
-def test_key_that_is_no_lock_has_no_side_keys_to_wait_for(nodes, key, make, answers):
+@pytest.mark.parametrize("make, replies", NO_LOCKS.values(), ids=NO_LOCKS)
+def test_key_that_is_no_lock_has_no_side_keys_to_wait_for(nodes, key, make, replies):
     (one, two), (name, slot) = nodes, key
     source, _ = ends_of(nodes)
     source.attempt(*make.format(name).split())
     begin_move(slot, one, two)
-    said = {words: source.attempt(*f"LOCK.{words}".format(name).split()) for words in answers}
+    found = {words: source.attempt(*f"LOCK.{words}".format(name).split()) for words in replies}
     call_off(nodes, slot)
-    assert said == answers
+    assert found == replies
 
 
-def test_script_and_transaction_that_need_side_keys_in_a_moving_slot(nodes, key):
+def test_script_and_transaction_in_a_moving_slot_reply_TRYAGAIN(nodes, key):
     (one, two), (name, slot) = nodes, key
     source, target = ends_of(nodes)
     assert source.attempt("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
@@ -152,11 +152,11 @@ def test_script_and_transaction_that_need_side_keys_in_a_moving_slot(nodes, key)
     target.actor.call("ASKING")
     target.actor.call("LOCK.RWREAD", name, "oa")
     target.actor.call("ASKING")
-    assert has_said(target.actor.call("EXEC")[1]) == TRY_AGAIN
+    assert as_text(target.actor.call("EXEC")[1]) == TRY_AGAIN
 
 
-def test_slot_that_does_not_move_is_as_ever(nodes, key):
-    """Also after a move that was called off, and one that is over; and other slots are never concerned."""
+def test_slot_that_does_not_move_works_as_usual(nodes, key):
+    """Also after a move that was aborted, and after one that has ended; other slots are never affected."""
     (one, two), (name, slot) = nodes, key
     source, target = ends_of(nodes)
     other = next(n for n in names_of(one) if one.cluster("KEYSLOT", n) != slot)
@@ -171,7 +171,7 @@ def test_slot_that_does_not_move_is_as_ever(nodes, key):
     assert as_map(target.attempt("LOCK.INFO", name))["mode"] == "exclusive"
 
 
-# ---- the keys on their way ----
+# ---- keys that move one by one ----
 
 
 BARRAGE = (
@@ -196,7 +196,7 @@ BARRAGE = (
 
 
 def barrage(ends, name):
-    """Everything that may be said, at both ends, but what frees the lock."""
+    """Sends all commands, at both ends, except those that free the lock."""
     for words in BARRAGE:
         for end in ends:
             end.attempt(*words.replace("{}", name).split())
@@ -211,7 +211,7 @@ def fill_plain(one, name):
 
 
 def fill_read(one, name):
-    """A read-write lock with a token, and two readers whose leases are their own."""
+    """A read-write lock with a token, and two readers with a lease each."""
     token = one.actor.call("LOCK.RWWRITE", name, "oa", "PX", LONG, "FENCED")
     assert one.actor.call("LOCK.RELEASE", name, "oa") == 0
     for owner, lease in ("or", LONG), ("os", LONG // 2):
@@ -223,20 +223,20 @@ KINDS = {"plain": (fill_plain, ("token", "queue", "timeout")), "read": (fill_rea
 
 
 @pytest.mark.parametrize("fill, kinds", KINDS.values(), ids=KINDS)
-def test_keys_travel_in_every_order_and_meet_nothing(nodes, fill, kinds):
+def test_keys_move_in_every_order_and_never_exist_twice(nodes, fill, kinds):
     one, two = nodes
     ends, names = ends_of(nodes), names_of(one)
     for order in permutations(("", *kinds)):
         name = next(names)
         slot = one.cluster("KEYSLOT", name)
         token, waiter = fill(one, name)
-        on_the_way = [side(kind, name) if kind else name for kind in order]
-        assert keys_in(one, slot) == set(on_the_way)
+        moving = [side(kind, name) if kind else name for kind in order]
+        assert keys_in(one, slot) == set(moving)
         begin_move(slot, one, two)
-        for travelling in on_the_way:
+        for key in moving:
             barrage(ends, name)
             assert_nothing_twice(nodes, slot)
-            assert one.actor.call("MIGRATE", HOST, two.server.port, travelling, 0, 5000) in ("OK", "NOKEY")
+            assert one.actor.call("MIGRATE", HOST, two.server.port, key, 0, 5000) in ("OK", "NOKEY")
         barrage(ends, name)
         for end in ends:
             end.attempt("LOCK.FORCE", name)

@@ -1,13 +1,13 @@
-"""Who waits for a lock, or has bound it to a connection, while its slot moves to another node key by key."""
+"""Clients that wait for a lock, or have bound it to a connection, while its slot moves to another node key by key."""
 
 import pytest
 
 from harness import wait_for
 from model.cluster_scene import LONG, begin_move, is_redirection, migrate
-from model.moving_scene import SHORT, TRY_AGAIN, assert_nothing_twice, call_off, ends_of, finish_move, has_said, keys_in
+from model.moving_scene import SHORT, TRY_AGAIN, assert_nothing_twice, call_off, ends_of, finish_move, as_text, keys_in
 from model.moving_scene import names_of, side
 
-# ---- who waits when the slot begins to move ----
+# ---- waiters when the slot begins to move ----
 
 WAITS = {
     "fair": "LOCK.FAIR {} {} BLOCK 0",
@@ -25,8 +25,8 @@ def begins_to_wait(node, words, name, owner):
     return waiter.wait_blocked()
 
 
-def test_release_in_a_moving_slot_passes_the_lock_to_who_needs_no_side_key(nodes, key):
-    """The others ask again."""
+def test_release_in_a_moving_slot_hands_off_to_a_waiter_without_side_keys(nodes, key):
+    """The other waiters have to repeat their requests."""
     (one, two), (name, slot) = nodes, key
     assert one.actor.call("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
     waiters = {kind: begins_to_wait(one, words, name, kind) for kind, words in WAITS.items()}
@@ -46,11 +46,11 @@ def test_release_in_a_moving_slot_passes_the_lock_to_who_needs_no_side_key(nodes
     assert two.actor.call("LOCK.RELEASE", name, "plain") == 0
     for node in nodes:
         assert node.server.info("lock")["lock_waiters"] == 0
-    wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, what="the lock to be forgotten")
+    wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, what="the lock to be gone from memory")
 
 
 @pytest.mark.parametrize("cause", ["lease end", "DEL"])
-def test_lock_that_goes_in_a_moving_slot_leaves_nobody_hanging(nodes, cause):
+def test_lock_that_ends_in_a_moving_slot_leaves_no_client_hanging(nodes, cause):
     one, two = nodes
     for name, (kind, words) in zip(names_of(one), WAITS.items(), strict=False):
         slot = one.cluster("KEYSLOT", name)
@@ -60,12 +60,12 @@ def test_lock_that_goes_in_a_moving_slot_leaves_nobody_hanging(nodes, cause):
         before = keys_in(one, slot)
         assert one.actor.call(*(("DEL", name) if cause == "DEL" else ("PEXPIRE", name, SHORT))) == 1
         assert is_redirection(waiter.outcome(timeout=10))
-        assert keys_in(one, slot) - {name} == before - {name}  # what has expired may still be there
+        assert keys_in(one, slot) - {name} == before - {name}  # an expired key may still exist
         finish_move(slot, one, two)
         assert two.actor.call("LOCK.FAIR", name, kind) == 1
 
 
-def test_readers_who_wait_behind_a_writer_are_sent_away(nodes, key):
+def test_readers_that_wait_behind_a_writer_are_redirected(nodes, key):
     (one, two), (name, slot) = nodes, key
     assert one.actor.call("LOCK.RWWRITE", name, "oa", "PX", LONG) == 1
     readers = [begins_to_wait(one, WAITS["read"], name, f"o{number}") for number in range(3)]
@@ -88,36 +88,36 @@ def fair_wait(nodes, key, reserve_ms):
 
 
 def test_fair_waiter_that_dies_while_its_slot_moves_writes_nothing(nodes, key):
-    """Its position is kept for a while; the key that is to say how long is on the other node."""
+    """Its position is reserved for a while; the key with its deadline is on the other node."""
     (one, two), (name, slot) = nodes, key
     waiter = fair_wait(nodes, key, LONG)
     begin_move(slot, one, two)
     migrate(side("timeout", name), one, two)
     waiter.kill_socket()
-    wait_for(lambda: one.server.info("lock")["lock_waiters"] == 0, what="the waiter to go")
+    wait_for(lambda: one.server.info("lock")["lock_waiters"] == 0, what="the waiter to be gone")
     one.server.settle(30)
     assert one.actor.call("LOCK.RENEW", name, "oa", "PX", LONG) == 1
     assert_nothing_twice(nodes, slot)
     finish_move(slot, one, two)
-    wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, 10, "the lock to be forgotten")
+    wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, 10, "the lock to be gone from memory")
     assert not keys_in(one, slot)
 
 
-def test_position_that_is_over_is_written_down_when_the_move_is_called_off(nodes, key):
+def test_position_that_has_expired_is_removed_when_the_move_is_aborted(nodes, key):
     (one, two), (name, slot) = nodes, key
     waiter = fair_wait(nodes, key, 1)
     begin_move(slot, one, two)
     waiter.kill_socket()
-    wait_for(lambda: one.server.info("lock")["lock_waiters"] == 0, what="the waiter to go")
+    wait_for(lambda: one.server.info("lock")["lock_waiters"] == 0, what="the waiter to be gone")
     one.server.settle(30)
     assert one.actor.call("ZRANGE", side("queue", name), 0, -1) == ["of"]
     call_off(nodes, slot)
     wait_for(lambda: keys_in(one, slot) == {name}, 10, "the position to be removed")
-    wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, 10, "the lock to be forgotten")
+    wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, 10, "the lock to be gone from memory")
 
 
-def test_positions_on_their_way_are_not_read(nodes, key):
-    """A plain request just after a start reads what is kept of a fair queue: not while only half of it is here."""
+def test_positions_are_not_read_while_their_keys_move(nodes, key):
+    """A plain request just after a start reads the keys of a fair queue, but not while only one of them is here."""
     (one, two), (name, slot) = nodes, key
     two.server.control.config_set("lock.fair-reserve", LONG)
     fair_wait(nodes, key, LONG)
@@ -132,27 +132,27 @@ def test_positions_on_their_way_are_not_read(nodes, key):
     assert two.actor.call("LOCK.FAIR", name, "of") == 1
 
 
-def test_cancel_in_a_moving_slot(nodes):
-    """Of a wait that is in memory only it is done."""
+def test_cancel_in_a_moving_slot_is_refused_only_for_a_fair_wait(nodes):
+    """A wait that is only in memory is cancelled."""
     one, two = nodes
     for name, (kind, words) in zip(names_of(one), WAITS.items(), strict=False):
         slot = one.cluster("KEYSLOT", name)
         assert one.actor.call("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
         waiter = begins_to_wait(one, words, name, kind)
         begin_move(slot, one, two)
-        heard = has_said(one.actor.attempt("LOCK.CANCEL", name, kind))
+        reply = as_text(one.actor.attempt("LOCK.CANCEL", name, kind))
         if kind == "fair":
-            assert heard == TRY_AGAIN
+            assert reply == TRY_AGAIN
             assert waiter.is_blocked()
             call_off(nodes, slot)
             assert one.actor.call("LOCK.CANCEL", name, kind) == 1
         else:
-            assert heard == 1
+            assert reply == 1
         assert waiter.reply() is None
 
 
 def test_cancelled_multikey_wait_grants_no_lock_held_on_the_other_node(nodes, key):
-    """A lock that was only waited for is missing here, so in a moving slot it may be held there."""
+    """A lock that has only waiters has no key here, so in a moving slot it may be held on the other node."""
     (one, two), (name, slot) = nodes, key
     x, y = f"{{{name}}}x", f"{{{name}}}y"
     assert one.actor.call("LOCK.ACQUIRE", x, "oa", "PX", LONG) == 1
@@ -174,7 +174,7 @@ def test_cancelled_multikey_wait_grants_no_lock_held_on_the_other_node(nodes, ke
 
 @pytest.fixture
 def session(nodes, key):
-    """A connection that has the key as a read lock, bound to it; renewed every third of SHORT * 3."""
+    """A connection that holds a read lock with SESSION, which is renewed each third of SHORT * 3."""
     one, _ = nodes
     one.server.control.config_set("lock.default-lease", 3 * SHORT)
     one.server.control.config_set("lock.session-grace", 1)
@@ -184,7 +184,7 @@ def session(nodes, key):
 
 
 def test_renewal_of_a_read_lock_waits_for_its_slot(nodes, key, session):
-    """The leases are on the other node: nothing is written here, and the binding is kept."""
+    """The leases are on the other node: nothing is written here, and the session is kept."""
     (one, two), (name, slot) = nodes, key
     begin_move(slot, one, two)
     migrate(side("lease", name), one, two)
@@ -192,7 +192,7 @@ def test_renewal_of_a_read_lock_waits_for_its_slot(nodes, key, session):
     assert_nothing_twice(nodes, slot)
     assert one.server.info("lock")["lock_sessions"] == 1
     finish_move(slot, one, two)
-    wait_for(lambda: one.server.info("lock")["lock_sessions"] == 0, 10, "the binding to be forgotten")
+    wait_for(lambda: one.server.info("lock")["lock_sessions"] == 0, 10, "the session to be gone from memory")
     assert not keys_in(one, slot)
 
 
@@ -200,7 +200,7 @@ def test_read_lock_of_a_closed_connection_is_released_after_the_move(nodes, key,
     (one, two), (name, slot) = nodes, key
     assert one.actor.call("LOCK.RENEW", name, "oa", "PX", LONG) == 1
     assert session.call("LOCK.RENEW", name, "oa", "SESSION") == 1
-    assert one.actor.call("LOCK.RWREAD", name, "ob", "PX", LONG) == 1  # the lock outlives the session
+    assert one.actor.call("LOCK.RWREAD", name, "ob", "PX", LONG) == 1  # the lock remains when the session has ended
     begin_move(slot, one, two)
     session.close()
     wait_for(lambda: one.server.info("clients")["connected_clients"] <= 3, what="the connection to close")
@@ -212,7 +212,7 @@ def test_read_lock_of_a_closed_connection_is_released_after_the_move(nodes, key,
     assert one.server.info("lock")["lock_sessions"] == 0
 
 
-def test_plain_session_in_a_moving_slot_is_renewed_and_released_as_ever(nodes, key, session):
+def test_plain_session_in_a_moving_slot_is_renewed_and_released_as_usual(nodes, key, session):
     (one, two), (name, slot) = nodes, key
     plain = f"{{{name}}}plain"
     assert session.call("LOCK.ACQUIRE", plain, "oa", "SESSION") == 1

@@ -1,4 +1,4 @@
-"""A replica that takes its master's place in a cluster is in quarantine, whichever way it does."""
+"""A replica that replaces its master in a cluster is in quarantine, in whatever way it is promoted."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from harness import wait_for, wait_for_sync
 from model.cluster_scene import FAILOVERS, HALF
 from model.quarantine_scene import HOUR, left_ms
 
-HELD, FREE = "b", "{j}"  # in slots of the first node's each
+HELD, FREE = "b", "{j}"  # in two slots of the first node
 
 
 @pytest.mark.parametrize("fail", FAILOVERS)

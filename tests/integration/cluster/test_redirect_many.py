@@ -1,4 +1,5 @@
-"""A slot that many wait in goes to another node: all are sent on, in turns, and the node asks itself once a turn where to."""
+"""A slot with many waiters moves to another node: all are redirected, in time slices, and the module looks up the
+target once in each slice."""
 
 import pytest
 
@@ -14,10 +15,10 @@ def calls(node, command):
 
 
 def give_away(slot, source, target):
-    """By the bus: the first node hears that the slot is no longer its own, and drops its keys."""
+    """A message on the bus: the first node learns that it no longer serves the slot, and deletes its keys."""
     target.cluster("SETSLOT", slot, "IMPORTING", source.id)
     target.cluster("SETSLOT", slot, "NODE", target.id)
-    wait_for(lambda: source.port_of(slot) == target.server.port, 20, "the first node to hear of it")
+    wait_for(lambda: source.port_of(slot) == target.server.port, 20, "the first node to learn of it")
 
 
 WAYS = {"one lock": lambda number: "{k}", "many locks": lambda number: f"{{k}}{number}"}
@@ -26,7 +27,7 @@ WAITS = {"plain": "LOCK.ACQUIRE {} o{} BLOCK 0", "fair": "LOCK.FAIR {} o{} BLOCK
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 @pytest.mark.parametrize("name_of", WAYS.values(), ids=WAYS)
-def test_all_who_wait_in_a_slot_are_sent_after_it(nodes, name_of, wait):
+def test_all_waiters_of_a_slot_are_redirected_when_it_moves(nodes, name_of, wait):
     one, two = nodes
     slot = one.cluster("KEYSLOT", "{k}")
     source, target = (one, two) if slot <= HALF else (two, one)
@@ -38,13 +39,13 @@ def test_all_who_wait_in_a_slot_are_sent_after_it(nodes, name_of, wait):
     before = calls(source, "cluster|nodes")
     give_away(slot, source, target)
     moved = f"-MOVED {slot} 127.0.0.1:{target.server.port}\r\n".encode()
-    assert set(crowd.answers()) == {moved}
-    wait_for(lambda: source.server.info("lock")["lock_contended_locks"] == 0, 10, "the locks to be forgotten")
+    assert set(crowd.replies()) == {moved}
+    wait_for(lambda: source.server.info("lock")["lock_contended_locks"] == 0, 10, "the locks to be gone from memory")
     assert 1 <= calls(source, "cluster|nodes") - before < MANY / 10
 
 
-def test_waiters_are_sent_on_in_turns(nodes):
-    """What is said at the moment at which the slot goes is answered before all of them are."""
+def test_waiters_are_redirected_in_time_slices(nodes):
+    """A command that is sent when the slot moves has its reply before all waiters are redirected."""
     one, two = nodes
     slot = one.cluster("KEYSLOT", "{k}")
     source, target = (one, two) if slot <= HALF else (two, one)
@@ -52,5 +53,5 @@ def test_waiters_are_sent_on_in_turns(nodes):
     crowd = Crowd(source.server, *(f"LOCK.ACQUIRE {{k}} o{number} BLOCK 0" for number in range(MANY)))
     before = calls(source, "cluster|nodes")
     give_away(slot, source, target)
-    crowd.answers()
-    assert calls(source, "cluster|nodes") - before > 1, "all in one turn"
+    crowd.replies()
+    assert calls(source, "cluster|nodes") - before > 1, "all in one slice"

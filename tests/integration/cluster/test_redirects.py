@@ -1,6 +1,6 @@
-"""A cluster of two nodes: requests go where the slot is, and so do waiters when it goes elsewhere.
+"""A cluster of two nodes: requests are redirected to the node of the slot, and so are waiters when the slot moves.
 
-Which redirection a waiter gets depends on how far the slot's move has come; that it gets one does not.
+Which redirection a waiter receives depends on the progress of the move; but it always receives one.
 """
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from harness import code_of, scaled_ms, wait_for
 from harness.schedule import as_map, error, matches
 from model.cluster_scene import HALF, LAST, LONG, Node, Scene, begin_move, is_redirection, make_nodes, migrate
-from model.cluster_scene import says_moved
+from model.cluster_scene import is_moved
 
 LEASE = scaled_ms(250)
 
@@ -20,14 +20,14 @@ ON_A_KEY = ("FORCE", "INFO")
 ON_A_KEY_BY_AN_OWNER = ("ACQUIRE", "RELEASE", "RENEW", "CANCEL")
 
 
-def test_commands_for_another_nodes_slot_are_moved(nodes, key):
+def test_commands_for_another_nodes_slot_are_redirected(nodes, key):
     one, two = nodes
     name, slot = key
     client = two.server.actor()
     for command in (*ON_A_KEY, *ON_A_KEY_BY_AN_OWNER):
         owner = ("o",) if command in ON_A_KEY_BY_AN_OWNER else ()
-        assert says_moved(slot, one)(client.attempt("LOCK." + command, name, *owner))
-    assert says_moved(slot, one)(client.attempt("LOCK.ACQUIRE", name, "o", "BLOCK", 0))
+        assert is_moved(slot, one)(client.attempt("LOCK." + command, name, *owner))
+    assert is_moved(slot, one)(client.attempt("LOCK.ACQUIRE", name, "o", "BLOCK", 0))
     assert two.server.blocked_clients() == 0
 
 
@@ -45,7 +45,7 @@ def test_several_locks_have_to_be_in_one_slot_of_this_node(nodes, key):
 
 
 @pytest.mark.parametrize("how", ["release", "lease end", "DEL"])
-def test_locks_are_handed_off_as_elsewhere(nodes, key, how):
+def test_locks_are_handed_off_as_on_a_single_server(nodes, key, how):
     scene = Scene(nodes[0], key[0], LEASE if how == "lease end" else LONG)
     if how == "release":
         assert scene.a.call("LOCK.RELEASE", scene.key, "oa") == 0
@@ -56,8 +56,8 @@ def test_locks_are_handed_off_as_elsewhere(nodes, key, how):
     assert scene.c.reply() == 1
 
 
-def test_module_is_unloaded_when_nobody_waits_any_more(make_server):
-    """What looks after the slots once a second, while anybody waits, ends with the last wait."""
+def test_module_can_be_unloaded_when_all_waits_have_ended(make_server):
+    """The check of the slots, once a second while there are waiters, ends with the last wait."""
     node = Node(make_server(cluster_enabled="yes"))
     node.cluster("ADDSLOTSRANGE", 0, LAST)
     wait_for(node.is_up, 20, "the cluster to be whole")
@@ -70,8 +70,8 @@ def test_module_is_unloaded_when_nobody_waits_any_more(make_server):
     node.server.unload()
 
 
-def test_cluster_that_is_down_for_a_while_leaves_nobody_hanging(nodes, key):
-    """Some servers answer their blocked clients CLUSTERDOWN, some let them wait; then grants follow."""
+def test_cluster_that_is_down_for_a_while_leaves_no_client_hanging(nodes, key):
+    """Some servers reply CLUSTERDOWN to their blocked clients, others let them wait; then they are granted the lock."""
     one, _ = nodes
     other_slot = (key[1] + 1) % HALF
     scene = Scene(one, key[0], scaled_ms(1000))
@@ -96,32 +96,32 @@ def test_cluster_that_is_down_for_a_while_leaves_nobody_hanging(nodes, key):
     assert one.server.info("lock")["lock_waiters"] == 0
 
 
-# ---- the slot goes to the other node ----
+# ---- the slot moves to the other node ----
 
 
-def test_slot_that_another_node_takes_over_takes_its_waiters_along(nodes, key):
-    """By the bus: the first node hears that the slot is no longer its own, and drops its keys."""
+def test_waiters_are_redirected_when_another_node_takes_over_the_slot(nodes, key):
+    """A message on the bus: the first node learns that it no longer serves the slot, and deletes its keys."""
     one, two = nodes
     name, slot = key
     scene = Scene(one, name)
     elsewhere = Scene(two, "other" if two.cluster("KEYSLOT", "other") > HALF else "another")
     two.cluster("SETSLOT", slot, "IMPORTING", one.id)
     two.cluster("SETSLOT", slot, "NODE", two.id)
-    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to hear of it")
-    scene.both_hear(says_moved(slot, two))
-    elsewhere.both_wait_on()
+    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to learn of it")
+    scene.both_receive(is_moved(slot, two))
+    elsewhere.both_still_wait()
     assert two.server.actor().call("LOCK.ACQUIRE", name, "ob") == 1
 
 
 def test_waiters_follow_a_lock_that_is_migrated(nodes, key):
-    """Asked again where they are sent, they wait behind the same holder."""
+    """They repeat their requests on the node to which they are redirected, and wait there for the same holder."""
     one, two = nodes
     name, slot = key
     scene = Scene(one, name)
     begin_move(slot, one, two)
-    scene.both_wait_on()
+    scene.both_still_wait()
     migrate(name, one, two)
-    scene.both_hear(is_redirection)
+    scene.both_receive(is_redirection)
     assert matches(error("ASK"), scene.b.attempt("LOCK.ACQUIRE", name, "ob", "BLOCK", 0))
     a, b = two.server.actor("a"), two.server.actor("b")
     assert b.call("ASKING") == "OK"
@@ -131,20 +131,20 @@ def test_waiters_follow_a_lock_that_is_migrated(nodes, key):
         node.cluster("SETSLOT", slot, "NODE", two.id)
     assert a.call("LOCK.RELEASE", name, "oa") == 0
     assert b.reply() == 1
-    assert says_moved(slot, two)(scene.b.attempt("LOCK.ACQUIRE", name, "ob", "BLOCK", 0))
+    assert is_moved(slot, two)(scene.b.attempt("LOCK.ACQUIRE", name, "ob", "BLOCK", 0))
 
 
 ENDPOINTS = {
     "ip": ("ip", "node.example"),
     "hostname": ("hostname", "node.example"),
-    "hostname that nobody gave": ("hostname", ""),
+    "hostname that is not set": ("hostname", ""),
     "none": ("unknown-endpoint", "node.example"),
 }
 
 
 @pytest.mark.parametrize("kind, hostname", ENDPOINTS.values(), ids=ENDPOINTS)
-def test_waiters_are_sent_where_the_server_sends_others(make_server, kind, hostname):
-    """By the name that the administrator prefers, in ASK and in MOVED."""
+def test_waiters_are_redirected_to_the_preferred_endpoint(make_server, kind, hostname):
+    """With the name that the administrator prefers, in ASK and in MOVED, as the server redirects other clients."""
     names = {"cluster_preferred_endpoint_type": kind, "cluster_announce_hostname": hostname}
     one, two = make_nodes(make_server, **{name: value for name, value in names.items() if value})
     wait_for(lambda: one.cluster("NODES").count(hostname) >= 2, 20, "the nodes to know their names")
@@ -157,17 +157,17 @@ def test_waiters_are_sent_where_the_server_sends_others(make_server, kind, hostn
     migrate(name, one, two)
     ask = str(newcomer.attempt("LOCK.ACQUIRE", name, "oz"))
     assert ask.startswith(f"ASK {slot} ") and ask.endswith(f":{two.server.port}")
-    asked.both_hear(lambda heard: str(heard) == ask)
+    asked.both_receive(lambda reply: str(reply) == ask)
 
     for node in (one, two):
         node.cluster("SETSLOT", slot, "STABLE")
     moved = Scene(one, name)
     two.cluster("SETSLOT", slot, "IMPORTING", one.id)
     two.cluster("SETSLOT", slot, "NODE", two.id)
-    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to hear of it")
+    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to learn of it")
     move = str(newcomer.attempt("LOCK.ACQUIRE", name, "oz"))
     assert move.startswith(f"MOVED {slot} ") and move.endswith(f":{two.server.port}")
-    moved.both_hear(lambda heard: str(heard) == move)
+    moved.both_receive(lambda reply: str(reply) == move)
 
 
 def cancel_and_delete(scene):
@@ -185,23 +185,23 @@ CAUSES = {
 
 
 @pytest.mark.parametrize("cause", CAUSES.values(), ids=CAUSES)
-def test_lock_that_goes_while_its_slot_is_on_its_way_leaves_nobody_hanging(nodes, key, cause):
-    """Each waiter is granted the lock here, or is sent away."""
+def test_lock_that_ends_while_its_slot_moves_leaves_no_client_hanging(nodes, key, cause):
+    """Each waiter is granted the lock here, or is redirected."""
     scene = Scene(nodes[0], key[0])
     begin_move(key[1], *nodes)
     cause(scene)
     for waiter, owner in ((scene.b, "ob"), (scene.c, "oc")):
-        heard = waiter.outcome(timeout=10)
-        if heard == 1:
+        reply = waiter.outcome(timeout=10)
+        if reply == 1:
             assert scene.a.call("LOCK.RELEASE", scene.key, owner) == 0
         else:
-            assert is_redirection(heard) or (heard is None and waiter is scene.b)
+            assert is_redirection(reply) or (reply is None and waiter is scene.b)
     info = scene.node.server.info("lock")
     assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
 
 
 def test_waiter_on_the_importing_node_is_not_left_hanging(nodes, key):
-    """It got there by ASKING; the lock's lease ends there before the move is over."""
+    """It sent its request there with ASKING; the lock's lease expires there before the move has ended."""
     one, two = nodes
     name, slot = key
     assert one.server.actor().call("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
@@ -213,37 +213,37 @@ def test_waiter_on_the_importing_node_is_not_left_hanging(nodes, key):
     b.wait_blocked()
     z.call("ASKING")
     assert z.call("PEXPIRE", name, LEASE) == 1
-    heard = b.outcome(timeout=10)
-    assert heard == 1 or is_redirection(heard)
+    reply = b.outcome(timeout=10)
+    assert reply == 1 or is_redirection(reply)
 
 
-def test_move_that_is_called_off_changes_nothing(nodes, key):
+def test_move_that_is_aborted_changes_nothing(nodes, key):
     one, two = nodes
     name, slot = key
     scene = Scene(one, name)
     begin_move(slot, one, two)
     for node in nodes:
         node.cluster("SETSLOT", slot, "STABLE")
-    scene.both_wait_on()
+    scene.both_still_wait()
     assert as_map(scene.a.call("LOCK.INFO", name))["waiting"] == 2
     assert scene.a.call("LOCK.RELEASE", name, "oa") == 0
     assert scene.b.reply() == 1
 
 
-# The look at the slots
+# The check of the slots
 
 
-def test_waiters_of_a_slot_that_nobody_serves_are_sent_away(clock, make_server):
-    """Nothing tells of it but the look once a second, which has come round some times before."""
+def test_waiters_of_a_slot_that_no_node_serves_receive_an_error(clock, make_server):
+    """Only the check once a second notices it; it has already run some times before."""
     server = make_server(cluster_enabled="yes", cluster_require_full_coverage="no")
     node = Node(server)
     node.cluster("ADDSLOTSRANGE", 0, LAST)
     wait_for(node.is_up, 20, "the cluster to be whole")
     scene = Scene(node, "k")
     for seconds in (2, 4, 6):
-        clock.pass_on(server, seconds)
+        clock.advance(server, seconds)
     node.cluster("DELSLOTS", node.cluster("KEYSLOT", "k"))
-    scene.both_hear(lambda heard: any(error(code)(heard) for code in ("TRYAGAIN", "CLUSTERDOWN")))
+    scene.both_receive(lambda reply: any(error(code)(reply) for code in ("TRYAGAIN", "CLUSTERDOWN")))
 
 
 def _cpu_seconds(server):
@@ -251,16 +251,16 @@ def _cpu_seconds(server):
     return found["used_cpu_user"] + found["used_cpu_sys"]
 
 
-def _cost_of_looks(server):
-    """The server's CPU time while it looks at each contended lock three times."""
+def _cost_of_checks(server):
+    """The server's CPU time while it checks each contended lock three times."""
     before = _cpu_seconds(server)
-    server.let_pass(3 * 1000)  # it looks once a second
+    server.let_pass(3 * 1000)  # it checks them once a second
     return _cpu_seconds(server) - before
 
 
 @pytest.mark.timing
-def test_look_at_the_slots_does_not_ask_every_holder(make_server):
-    """It costs with 50,000 readers of a lock what it costs with one."""
+def test_check_of_the_slots_does_not_visit_every_holder(make_server):
+    """With 50,000 readers of a lock it costs as much as with one."""
     server = make_server(cluster_enabled="yes")
     server.control.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, LAST)
     wait_for(Node(server).is_up, 20, "the cluster to be whole")
@@ -269,8 +269,8 @@ def test_look_at_the_slots_does_not_ask_every_holder(make_server):
         server.control.execute_command("LOCK.RWREAD", lock, "o", "PX", LONG)
         server.actor().send("LOCK.RWWRITE", lock, "w", "BLOCK", 0)
     wait_for(lambda: server.info("lock")["lock_waiters"] == len(locks), what="all to wait")
-    with_one = _cost_of_looks(server)
+    with_one = _cost_of_checks(server)
     for lock in locks:
         server.control.eval("for o = 1, 50000 do redis.call('HSET', KEYS[1], 'o' .. o, 1) end", 1, lock)
     server.settle()
-    assert _cost_of_looks(server) < 4 * with_one
+    assert _cost_of_checks(server) < 4 * with_one

@@ -1,4 +1,4 @@
-"""REPLICAS in a cluster: a failover, and a slot that goes, while answers wait."""
+"""REPLICAS in a cluster: a failover, and a slot that moves, while replies wait for replicas."""
 
 import pytest
 import redis
@@ -19,12 +19,12 @@ def pair(pair):
 
 @pytest.fixture
 def names(pair):
-    """Keys of the first node's."""
+    """Keys of the first node."""
     master, _ = pair
     return [name for name in map(str, range(60)) if master.cluster("KEYSLOT", name) <= HALF][:20]
 
 
-def test_grant_is_on_the_replica_when_its_client_is_told(pair, names):
+def test_replica_has_the_grant_when_its_client_receives_the_reply(pair, names):
     master, replica = pair
     there = replica.server.actor("there")
     there.call("READONLY")
@@ -34,26 +34,27 @@ def test_grant_is_on_the_replica_when_its_client_is_told(pair, names):
 
 
 @pytest.mark.parametrize("fail", FAILOVERS)
-def test_promoted_replica_has_what_was_told(pair, names, fail):
+def test_promoted_replica_has_all_acknowledged_grants(pair, names, fail):
     master, replica = pair
-    *told, untold = names
-    for name in told:
+    *granted, other = names
+    for name in granted:
         assert master.actor.call("LOCK.ACQUIRE", name, "o", "PX", LONG, "REPLICAS", 1, LONG) == 1
     fail(master, replica)
     wait_for(lambda: replica.server.info("replication")["role"] == "master", 60, "the promotion")
-    for name in told:
+    for name in granted:
         assert replica.actor.call("HGETALL", name) == ["o", "1"]
         assert replica.actor.call("LOCK.ACQUIRE", name, "x") is None
-    wait_for(lambda: code_of(replica.actor.attempt("LOCK.ACQUIRE", untold, "o", "REPLICAS", 2, LONG)) == "NOREPLICAS")
+    wait_for(lambda: code_of(replica.actor.attempt("LOCK.ACQUIRE", other, "o", "REPLICAS", 2, LONG)) == "NOREPLICAS")
 
 
-def test_lock_that_has_gone_to_another_node_is_no_grant_of_this_one(pair, names):
+def test_grant_of_a_lock_that_has_moved_to_another_node_is_refused(pair, names):
     master, replica = pair
     name, slot = names[0], master.cluster("KEYSLOT", names[0])
     nodes = [line.split() for line in master.cluster("NODES").splitlines()]
     other = next(words for words in nodes if "master" in words[2] and "myself" not in words[2])
     port = int(other[1].partition("@")[0].rpartition(":")[2])
-    # Valkey has SETSLOT wait for the replicas, and a key that is missing in a moving slot is asked for elsewhere.
+    # Before the slot moves: in Valkey SETSLOT waits for the replicas, and a key that is missing in a moving slot is
+    # redirected.
     assert master.actor.call("LOCK.ACQUIRE", name, "o", "PX", LONG) == 1
     there = redis.Redis(host=HOST, port=port, decode_responses=True)
     assert there.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", master.id)

@@ -1,6 +1,6 @@
-"""A thousand locks of all kinds in full use while `redis-cli --cluster` moves their slots to and fro.
+"""A thousand locks of all kinds in use while `redis-cli --cluster` moves their slots back and forth.
 
-Every move ends by itself; nobody has what somebody else has; tokens grow through it all.
+Every move succeeds; no two clients hold one lock; tokens always grow.
 """
 
 from harness import wait_for
@@ -10,7 +10,7 @@ from model.resharding import LOCKS, SLOTS, Workers
 
 
 def wait_whole(nodes):
-    """redis-cli refuses to begin while the nodes do not agree."""
+    """Waits until the nodes agree: redis-cli refuses to begin before."""
 
     def agree():
         manage("check", nodes[0])
@@ -24,18 +24,18 @@ def reshard(source, target):
 
 
 def rebalance(nodes, slots):
-    """By weights of which the first node is to have `slots` more, or less, than half."""
+    """With weights that give the first node `slots` more, or fewer, than half of the slots."""
     weights = [f"{node.id}={HALF + 1 + more}" for node, more in zip(nodes, (slots, -slots), strict=True)]
     manage("rebalance", nodes[0], "--cluster-weight", *weights, "--cluster-threshold", "0.01")
 
 
 def served_by(nodes):
-    """Which of the nodes serves the slots of the locks."""
+    """The node that serves the slots of the locks."""
     [found] = [node for node in nodes if all(node.port_of(slot) == node.server.port for slot in range(SLOTS))]
     return found
 
 
-def test_slots_with_a_thousand_locks_in_use_move_to_and_fro(make_server):
+def test_slots_with_a_thousand_locks_in_use_move_back_and_forth(make_server):
     nodes = one, two = make_nodes(make_server, lock_default_lease=LONG)
     moves = [lambda: reshard(one, two), lambda: reshard(two, one)] * 4
     moves += [lambda: rebalance(nodes, -2 * SLOTS), lambda: rebalance(nodes, 0)]
@@ -44,11 +44,11 @@ def test_slots_with_a_thousand_locks_in_use_move_to_and_fro(make_server):
             wait_whole(nodes)
             move()
             wait_for(lambda number=number: served_by(nodes) is nodes[(number + 1) % 2], 20, "the slots to have moved")
-            workers.go_on()
+            workers.wait_progress()
         given = workers.register.tokens_given
-    workers.well()
-    heard = workers.heard()
-    assert given > LOCKS // 8 and all(heard[code] for code in ("MOVED", "ASK", "TRYAGAIN")), heard
+    workers.all_run()
+    found = workers.redirections()
+    assert given > LOCKS // 8 and all(found[code] for code in ("MOVED", "ASK", "TRYAGAIN")), found
     for node in nodes:
         assert node.server.info("lock")["lock_waiters"] == 0
         left = {name for slot in range(SLOTS) for name in node.cluster("GETKEYSINSLOT", slot, 1000)}

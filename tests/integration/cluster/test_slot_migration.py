@@ -1,6 +1,6 @@
-"""Slots that the servers move by themselves, whole: Valkey from 9.0 on, Redis from 8.4 on.
+"""Whole slots that the servers move by themselves: Valkey from 9.0 on, Redis from 8.4 on.
 
-Unlike by MIGRATE, all keys of a slot go over at one moment, with their databases.
+Unlike with MIGRATE, all keys of a slot move at one moment, with their databases.
 """
 
 from itertools import count
@@ -10,7 +10,7 @@ import pytest
 from harness import scaled, scaled_ms, wait_for
 from harness.cluster import ClusterClient
 from harness.schedule import as_map
-from model.cluster_scene import LONG, Scene, make_nodes, says_moved
+from model.cluster_scene import LONG, Scene, make_nodes, is_moved
 from model.delay_scene import HOUR, delivered, fall_due, pending, push, queues, stuck, wait_delivered
 from model.resharding import SLOTS, Workers
 from model.whole_slots import begin_move, can_move_slots, move
@@ -21,7 +21,7 @@ SHORT = scaled_ms(900)
 
 @pytest.fixture
 def nodes(make_server):
-    """As in conftest.py, with several databases where a cluster has them (Valkey from 9.0 on)."""
+    """As in conftest.py, with several databases if a cluster can have them (Valkey from 9.0 on)."""
     server = make_server()
     if not can_move_slots(server):
         pytest.skip("this server cannot move slots by itself")
@@ -41,8 +41,8 @@ def words(way, key, owner, *rest):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_waiters_are_sent_after_the_lock(nodes, key, way):
-    """They hear MOVED, and asked again there they wait behind the same holder."""
+def test_waiters_are_redirected_when_their_lock_moves(nodes, key, way):
+    """They receive MOVED, and when they repeat the request there they wait for the same holder."""
     one, two = nodes
     name, slot = key
     a, b = one.server.actor("a"), one.server.actor("b")
@@ -52,7 +52,7 @@ def test_waiters_are_sent_after_the_lock(nodes, key, way):
     b.send(*ask)
     b.wait_blocked()
     move(slot, one, two)
-    assert says_moved(slot, two)(b.outcome(timeout=5))
+    assert is_moved(slot, two)(b.outcome(timeout=5))
     info = one.server.info("lock")
     assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
     a, b = two.server.actor("a"), two.server.actor("b")
@@ -65,7 +65,7 @@ def test_waiters_are_sent_after_the_lock(nodes, key, way):
     wait_for(lambda: not one.server.dump(), 20, "the first node to be empty")
 
 
-def test_position_in_the_fair_queue_goes_along(nodes, key):
+def test_position_in_the_fair_queue_moves_with_the_slot(nodes, key):
     one, two = nodes
     name, slot = key
     for node in nodes:
@@ -75,15 +75,15 @@ def test_position_in_the_fair_queue_goes_along(nodes, key):
     b.send("LOCK.FAIR", name, "ob", "BLOCK", 0)
     b.wait_blocked()
     move(slot, one, two)
-    assert says_moved(slot, two)(b.outcome(timeout=5))
+    assert is_moved(slot, two)(b.outcome(timeout=5))
     c = two.server.actor("c")
     assert c.call("LOCK.RELEASE", name, "oa") == 0
     assert c.call("LOCK.FAIR", name, "oc") is None
     assert c.call("LOCK.FAIR", name, "ob", "PX", LONG) == 1
 
 
-def test_session_of_a_lock_that_has_moved_is_over(nodes, key):
-    """Its lease runs out there; the node that it has left does not write it again."""
+def test_session_of_a_lock_that_has_moved_ends(nodes, key):
+    """Its lease expires on the new node; the old node does not write the key again."""
     one, two = nodes
     name, slot = key
     one.server.control.config_set("lock.default-lease", SHORT)
@@ -109,17 +109,17 @@ def test_readers_keep_their_leases(nodes, key):
     assert two.server.dump() == before
 
 
-def test_there_and_back_again(nodes, key):
+def test_waiters_are_redirected_when_a_slot_moves_there_and_back(nodes, key):
     one, two = nodes
     name, slot = key
     scene = Scene(one, name)
     move(slot, one, two)
-    scene.both_hear(says_moved(slot, two))
+    scene.both_receive(is_moved(slot, two))
     b = two.server.actor("b")
     b.send("LOCK.ACQUIRE", name, "ob", "BLOCK", 0)
     b.wait_blocked()
     move(slot, two, one)
-    assert says_moved(slot, one)(b.outcome(timeout=5))
+    assert is_moved(slot, one)(b.outcome(timeout=5))
     a = one.server.actor("a")
     assert as_map(a.call("LOCK.INFO", name))["waiting"] == 0
     assert a.call("LOCK.RELEASE", name, "oa") == 0
@@ -139,27 +139,27 @@ def test_one_name_in_several_databases_is_several_locks(nodes, key):
     before = {place: entry for place, entry in one.server.dump().items() if place[1] == name.encode()}
     move(slot, one, two)
     for waiter in waiters.values():
-        assert says_moved(slot, two)(waiter.outcome(timeout=5))
+        assert is_moved(slot, two)(waiter.outcome(timeout=5))
     after = two.server.dump()
     assert {place: after[place] for place in before} == before
     for db in databases(nodes):
         assert two.server.actor(db=db).call("LOCK.FORCE", name) == 1
 
 
-def test_slots_with_a_thousand_locks_in_use_move_to_and_fro(nodes):
-    """As in test_resharding.py. Nobody hears TRYAGAIN for long: up to the end a slot is the node's that it leaves."""
+def test_slots_with_a_thousand_locks_in_use_move_back_and_forth(nodes):
+    """As in test_resharding.py. No client receives TRYAGAIN for long: the old node serves a slot until the end."""
     with Workers(nodes[0]) as workers:
         for number in range(10):
             source, target = nodes[number % 2], nodes[(number + 1) % 2]
             move(0, source, target, last=SLOTS - 1)
-            workers.go_on()
-        heard = workers.heard()
-    workers.well()
-    assert heard["MOVED"], heard
+            workers.wait_progress()
+        found = workers.redirections()
+    workers.all_run()
+    assert found["MOVED"], found
     assert [node.server.info("lock")["lock_waiters"] for node in nodes] == [0, 0]
 
 
-# The delayed queue. To the new owner no command of it is ever said.
+# The delayed queue. No client ever sends a command of it to the new owner.
 
 
 def test_new_owner_delivers(nodes, key):
@@ -176,13 +176,13 @@ def test_new_owner_delivers(nodes, key):
     there.delete(name)
     wait_delivered(there, "va", "vb", "vsoon", name=name)
     assert pending(there, name) == ["later"]
-    wait_for(lambda: (queues(one.server), queues(two.server)) == (0, 1), what="the first node to forget it")
+    wait_for(lambda: (queues(one.server), queues(two.server)) == (0, 1), what="the first node to remove it from memory")
     fall_due(there, "later", name=name)
     wait_delivered(there, "va", "vb", "vsoon", "vlater", name=name)
     wait_for(lambda: not one.server.dump(), 20, "the first node to be empty")
 
 
-def test_delivers_in_each_database(nodes, key):
+def test_new_owner_delivers_in_each_database(nodes, key):
     one, two = nodes
     name, slot = key
     for db in databases(nodes):
@@ -194,10 +194,10 @@ def test_delivers_in_each_database(nodes, key):
         wait_delivered(there, f"of {db}", name=name)
 
 
-def test_elements_that_fall_due_all_the_time_are_delivered_once(nodes, key):
-    """While their slot goes to and fro, wherever it is. All are due as long after they were pushed.
+def test_elements_that_are_due_during_the_move_are_delivered_once(nodes, key):
+    """The slot moves back and forth, and elements are pushed to the node that serves it; all have the same delay.
 
-    A move takes some ms on some servers: it goes on until each node has delivered an element.
+    On some servers a move takes only some ms: the test continues until each node has delivered an element.
     """
     one, two = nodes
     name, slot = key
@@ -207,8 +207,8 @@ def test_elements_that_fall_due_all_the_time_are_delivered_once(nodes, key):
         if number >= 6 and number % 2 == 0 and both:
             break
         source, target = nodes[number % 2], nodes[(number + 1) % 2]
-        is_over = begin_move(slot, source, target)
-        while not (is_over() and all(node.port_of(slot) == target.server.port for node in nodes)):
+        has_ended = begin_move(slot, source, target)
+        while not (has_ended() and all(node.port_of(slot) == target.server.port for node in nodes)):
             for _ in range(20):
                 pushed.append(str(len(pushed)))
                 client.call(name, "DELAY.PUSH", name, pushed[-1], 50, pushed[-1])
@@ -216,4 +216,4 @@ def test_elements_that_fall_due_all_the_time_are_delivered_once(nodes, key):
     here = one.server.control
     wait_for(lambda: len(delivered(here, name)) >= len(pushed), 20, "all to be delivered")
     assert delivered(here, name) == pushed
-    wait_for(lambda: (queues(one.server), queues(two.server)) == (0, 0), what="both to be without queues")
+    wait_for(lambda: (queues(one.server), queues(two.server)) == (0, 0), what="the queue to be gone from both nodes")

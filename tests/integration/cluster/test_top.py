@@ -17,7 +17,7 @@ def test_each_node_shows_its_own_locks(nodes, key):
     assert (list(top(one)), list(top(two))) == ([name], [other])
 
 
-def test_who_waits_when_a_slot_goes_waits_there_no_more(nodes, key):
+def test_waiters_of_a_slot_that_moves_are_no_longer_counted_here(nodes, key):
     (one, two), (name, slot) = nodes, key
     scene = Scene(one, name)
     assert top(one)[name]["waiters"] == 2

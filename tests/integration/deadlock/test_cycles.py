@@ -1,8 +1,8 @@
-"""A wait that closes a cycle is refused with DEADLOCK a moment after it has begun, and the text tells the cycle.
+"""A wait that closes a cycle is refused with DEADLOCK a moment after it has begun, and the text shows the cycle.
 
-Owners are named as their clients; `b2` is a second connection of owner b. More of the text: test_text.py;
-no cycle, and what a refusal leaves: test_no_cycle.py; what happens before the search: test_newcomers.py;
-how far it goes: test_bound.py, test_crowds.py.
+Owners have the names of their clients; `b2` is a second connection of owner b. For the text see test_text.py;
+for waits without a cycle, and the state after a refusal, test_no_cycle.py; for events before the search
+test_newcomers.py; for its bound and its cost test_bound.py and test_crowds.py.
 """
 
 from itertools import product
@@ -11,7 +11,7 @@ import pytest
 
 from harness.schedule import BLOCKS, DIES, run_schedule, schedules
 from model.cycle_schedules import CYCLES
-from model.deadlock_scene import MODES, holds, says, waits, words
+from model.deadlock_scene import MODES, holds, deadlock, waits, words
 
 
 @schedules(**CYCLES)
@@ -23,14 +23,14 @@ def test_cycle_is_refused(server, some_resp, schedule):
 
 
 def test_cycle_behind_a_reserved_position_is_found_when_its_owner_returns(server):
-    """Only with its owner's return c waits for a."""
+    """c waits for a only after the owner has returned."""
     server.control.config_set("lock.fair-reserve", 60_000)
     steps = [holds("x", "k"), waits("a", "k", "FAIR"), ("a", DIES), holds("y", "l")]
     steps += [("c", "LOCK.MACQUIRE 2 k l c BLOCK 0", BLOCKS), waits("a2", "l")]
     run_schedule(server, steps)
     back = server.actor("a3")
     back.send(*words("FAIR", "k", "a", "BLOCK", 0))
-    assert says("a waits for l behind c, c waits for k behind a")(back.outcome())
+    assert deadlock("a waits for l behind c, c waits for k behind a")(back.outcome())
 
 
 # Every pair of modes
@@ -42,8 +42,8 @@ def keys_of(number):
 
 @pytest.mark.parametrize("second", MODES)
 @pytest.mark.parametrize("first", MODES)
-def test_whatever_is_held_and_asked_for(server, first, second):
-    """a holds k, b holds l, in each pair of modes; then a asks for l by `first`, b for k by `second`."""
+def test_cycle_is_found_in_every_mode_of_holds_and_requests(server, first, second):
+    """a holds k, b holds l, in each pair of modes; then a requests l with `first`, b requests k with `second`."""
     for number, (held, held_too) in enumerate(product(MODES, MODES)):
         k, m = keys_of(number)
         names = {"a": f"a{number}", "b": f"b{number}"}
@@ -55,10 +55,10 @@ def test_whatever_is_held_and_asked_for(server, first, second):
             assert a.reply() == 1
             continue
         a.wait_blocked()
-        heard = b.attempt(*words(second, k, names["b"], *(() if second == held == "RWREAD" else ("BLOCK", 0))))
+        reply = b.attempt(*words(second, k, names["b"], *(() if second == held == "RWREAD" else ("BLOCK", 0))))
         if second == held == "RWREAD":
-            assert heard == 1
+            assert reply == 1
             continue
         cycle = f"b{number} waits for {k} held by a{number}, a{number} waits for {m} held by b{number}"
-        assert says(cycle)(heard), f"{held} {held_too}: {heard!r}"
+        assert deadlock(cycle)(reply), f"{held} {held_too}: {reply!r}"
         assert a.is_blocked() and not a.has_reply()

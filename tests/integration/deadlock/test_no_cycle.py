@@ -1,7 +1,7 @@
-"""Where there is no cycle there is no DEADLOCK; and a refusal leaves everything as it was.
+"""Without a cycle there is no DEADLOCK; and a refusal leaves everything unchanged.
 
-Also: detection switched off, requests that do not wait, the counters, and how far the search goes. Words and
-helpers are those of model/deadlock_scene.py.
+Also: detection switched off, requests that do not wait, and the counters. The helpers are those of
+model/deadlock_scene.py.
 """
 
 import pytest
@@ -34,7 +34,7 @@ GONE = dict(
         *B_WAITS_TOO,
     ],
     wait_cancelled=[*A_WAITS_FOR_B, ("z", "LOCK.CANCEL l a", 1), ("a", answered(None)), *B_WAITS_TOO],
-    wait_for_several_cancelled=[
+    multikey_wait_cancelled=[
         holds("a", "k"),
         holds("b", "l"),
         ("a", "LOCK.MACQUIRE 3 j k l a BLOCK 0", BLOCKS),
@@ -46,8 +46,8 @@ GONE = dict(
     waiter_reset=[*A_WAITS_FOR_B, ("a", DIES), knows_of(0), *B_WAITS_TOO],
     wait_granted=[*A_WAITS_FOR_B, releases("b", "l"), ("a", granted(1)), *B_WAITS_TOO],
     hold_released=[*A_WAITS_FOR_B, releases("a2", "k"), holds("b", "k")],
-    hold_released_and_taken_by_another=[*A_WAITS_FOR_B, releases("a2", "k"), holds("c", "k"), *B_WAITS_TOO],
-    one_of_two_holds_released_is_none=[
+    hold_released_and_acquired_by_another=[*A_WAITS_FOR_B, releases("a2", "k"), holds("c", "k"), *B_WAITS_TOO],
+    only_one_of_two_holds_released=[
         holds("a", "k"),
         holds("a", "k", count=2),
         holds("b", "l"),
@@ -77,7 +77,7 @@ GONE = dict(
         ("b", granted(1)),
     ],
     lease_of_one_of_many_readers_ended=[
-        # More readers than waiters: the search asks the waiters, not the readers.
+        # More readers than waiters: the search visits the waiters, not the readers.
         ("a", f"LOCK.RWREAD k a PX {scaled_ms(250)}", 1),
         *[(name, f"LOCK.RWREAD k {name}", 1) for name in ("c", "d", "e", "f", "g")],
         holds("b", "l"),
@@ -96,7 +96,7 @@ GONE = dict(
         knows_of(0),
         holds("b", "n"),
         waits("a2", "n"),
-        # b stands behind a's position, and a waits for b; but that position ends by itself.
+        # b is behind a's position, and a waits for b; but that position ends by itself.
         waits("b", "m", "FAIR"),
         ("b", STILL_BLOCKED),
     ],
@@ -108,7 +108,7 @@ GONE = dict(
         knows_of(0),
         *B_WAITS_TOO,
     ],
-    who_upgrades_stands_before_those_who_wait_for_it=[
+    upgrade_is_ahead_of_the_waiters_that_wait_for_it=[
         holds("a", "k", "RWREAD"),
         holds("b", "k", "RWREAD"),
         holds("z", "l"),
@@ -119,8 +119,8 @@ GONE = dict(
         ("a", granted(1)),
         ("w", STILL_BLOCKED),
     ],
-    way_that_ends_in_another_database=[
-        # The asker stays in its own, and so does its wait.
+    path_that_ends_in_another_database=[
+        # The requester stays in its own database, and so does its wait.
         ("a2", "SELECT 1", "OK"),
         ("c", "SELECT 1", "OK"),
         holds("a", "k"),
@@ -191,8 +191,8 @@ GONE = dict(
 
 
 def reads_end(server, key, owner):
-    """Until this reader's lease is over, by the server's clock."""
-    end = server.control.zscore(f"lock:lease:{{{key}}}", owner) or 0  # none: it is over, and taken away
+    """Waits until this reader's lease has expired, by the server's clock."""
+    end = server.control.zscore(f"lock:lease:{{{key}}}", owner) or 0  # none: it has expired and has been removed
     wait_for(lambda: server.now_ms() > end, 30, "the reader's lease to end")
 
 
@@ -207,8 +207,8 @@ def test_no_cycle_no_refusal(server, some_resp, schedule):
 
 
 @pytest.mark.parametrize("others, elsewhere", [(1, 5), (9, 0)], ids=["few readers", "more readers than waiters"])
-def test_reader_whose_lease_has_just_ended_is_nobodys_obstacle(server, actor, others, elsewhere):
-    """The request comes before the server's timers had a chance to take the reader away."""
+def test_reader_whose_lease_has_just_expired_is_no_obstacle(server, actor, others, elsewhere):
+    """The request runs before the server's timers have a chance to remove the reader."""
     lease = scaled_ms(150)
     server.control.execute_command("LOCK.ACQUIRE", "x", "x")
     for number in range(elsewhere):
@@ -225,43 +225,44 @@ def test_reader_whose_lease_has_just_ended_is_nobodys_obstacle(server, actor, ot
     w.wait_blocked()
     a.send("LOCK.ACQUIRE", "l", "a", "BLOCK", 0)
     a.wait_blocked()
-    # b -> m, w -> k, a -> l, b, but for a's lease.
+    # b -> m, w -> k, a -> l, b, except for a's lease.
     assert server.control.zcard("lock:lease:{k}") == others + 1
-    asks = b"LOCK.ACQUIRE m b BLOCK 0\r\n"
-    asker = server.raw_connection()
-    asker.sendall(b"LOCK.RENEW k a PX %d\r\n" % lease + asks + b"DEBUG SLEEP %f\r\n" % ((lease + 1) / 1000) + asks)
-    heard = asker.makefile("rb")
-    assert heard.readline() == b":1\r\n"
+    command = b"LOCK.ACQUIRE m b BLOCK 0\r\n"
+    sock = server.raw_connection()
+    sock.sendall(b"LOCK.RENEW k a PX %d\r\n" % lease + command + b"DEBUG SLEEP %f\r\n" % ((lease + 1) / 1000) + command)
+    replies = sock.makefile("rb")
+    assert replies.readline() == b":1\r\n"
     cycle = b"b waits for m held by w, w waits for k held by a, a waits for l held by b"
-    assert heard.readline() == b"-DEADLOCK " + cycle + b"\r\n"
-    assert heard.readline() == b"+OK\r\n"
+    assert replies.readline() == b"-DEADLOCK " + cycle + b"\r\n"
+    assert replies.readline() == b"+OK\r\n"
     wait_for(lambda: server.info("lock")["lock_waiters"] == 3 + elsewhere, what="b to wait")
     server.control.execute_command("LOCK.RELEASE", "m", "w")
-    assert heard.readline() == b":1\r\n"
+    assert replies.readline() == b":1\r\n"
 
 
 # Requests that do not wait
 
-ASKS = {mode: " ".join(words(mode, "k", "b")) for mode in MODES}
+REQUESTS = {mode: " ".join(words(mode, "k", "b")) for mode in MODES}
 
 
-@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
-def test_who_does_not_wait_closes_no_cycle(server, some_resp, ask):
+@pytest.mark.parametrize("command", REQUESTS.values(), ids=REQUESTS)
+def test_request_that_does_not_wait_closes_no_cycle(server, some_resp, command):
     script = "return redis.call(unpack(ARGV)) == false and 'null'"
-    steps = [*A_WAITS_FOR_B, ("b", ask, None)]
-    steps += [("b", "MULTI", "OK"), ("b", f"{ask} BLOCK 0", "QUEUED"), ("b", "EXEC", [None])]
-    steps += [("b", ("EVAL", script, "1", "k", *ask.split(), "BLOCK", "0"), "null")]
-    steps += [("b", f"LOCK.GUARD l b {ask} BLOCK 0", None)]
-    steps += [("b", f"{ask} BLOCK 0", lambda got: code_of(got) == "DEADLOCK")]
+    steps = [*A_WAITS_FOR_B, ("b", command, None)]
+    steps += [("b", "MULTI", "OK"), ("b", f"{command} BLOCK 0", "QUEUED"), ("b", "EXEC", [None])]
+    steps += [("b", ("EVAL", script, "1", "k", *command.split(), "BLOCK", "0"), "null")]
+    steps += [("b", f"LOCK.GUARD l b {command} BLOCK 0", None)]
+    steps += [("b", f"{command} BLOCK 0", lambda got: code_of(got) == "DEADLOCK")]
     run_schedule(server, steps, some_resp)
 
 
-# What a refusal leaves alone
+# What a refusal does not change
 
 
 @pytest.mark.parametrize("mode", [*MODES, "MACQUIRE, multi-key"])
 def test_refusal_changes_nothing(server, some_resp, mode):
-    """Keys, queues, replica, memory of waiters, counters but those of cycles. A fair position comes, and goes again."""
+    """Keys, queues, the replica, memory of waiters, and counters other than those of cycles. A fair position is written
+    and removed again."""
     a, b, c = (server.actor(name, some_resp) for name in "abc")
     replica = server.start_replica()
     for actor, owner, key in ((a, "a", "k"), (b, "b", "l")):
@@ -317,19 +318,19 @@ def test_refusals_leave_no_memory(server, actor):
         for i in range(fewer(200)):  # one after the other, each some ms
             keys = [f"key{i}.{j}" for j in range(10)]
             pipeline.execute_command("LOCK.MACQUIRE", 11, "k", *keys, "b", "BLOCK", 0)
-        heard = pipeline.execute(raise_on_error=False)
-        assert {code_of(answer) for answer in heard} == {"DEADLOCK"}
+        replies = pipeline.execute(raise_on_error=False)
+        assert {code_of(reply) for reply in replies} == {"DEADLOCK"}
         assert server.info("lock")["lock_contended_locks"] == 1
         used.append(server.info("memory")["used_memory"])
     # A waiter of eleven keys takes more than 1,000 bytes.
-    # The least: now and then there is also what a client's buffer takes, before the server shrinks it.
+    # The minimum: now and then a client's buffer adds to it, before the server shrinks it.
     assert min(used[2:]) - used[1] < 100 * fewer(200), used
 
 
 # lock.deadlock-detection
 
 
-def test_detection_off_lets_waits_in_and_leases_end_the_cycle(server, some_resp):
+def test_detection_off_accepts_waits_and_leases_end_the_cycle(server, some_resp):
     lease = scaled_ms(120)
     steps = [
         detection("no"),
@@ -351,7 +352,7 @@ def test_detection_is_switched_live(server, some_resp):
         detection("no"),
         waits("b", "k"),
         detection("yes"),
-        # A cycle that is there already keeps nobody else from waiting for its members.
+        # A cycle that exists already does not prevent others from waiting for its members.
         waits("c", "k"),
         ("d", "LOCK.MACQUIRE 3 k l m d BLOCK 0", BLOCKS),
         ("z", "LOCK.CANCEL k b", 1),
@@ -369,13 +370,13 @@ def test_detection_off_keeps_the_refusals_of_one_lock(server, some_resp):
 
 
 def test_cycle_closed_by_the_end_of_a_wait_is_found_at_the_next_request(server, some_resp):
-    """While b stood ahead of c, by a connection that is gone now, c waited for b in both queues."""
+    """While b was ahead of c, with a connection that has closed now, c waited for b in both queues."""
 
-    def the_first_wait_of_b_is_over(run):
+    def first_wait_of_b_has_ended(run):
         wait_for(lambda: run.server.info("lock")["lock_waiters"] == 3, what="the server to see the close")
 
     begin = [holds("a", "k"), holds("b", "l"), waits("c", "l"), waits("b1", "k"), waits("c2", "k"), waits("b2", "k")]
     begin += [SEARCHED]
-    end = [("b1", DIES), (the_first_wait_of_b_is_over,)]
+    end = [("b1", DIES), (first_wait_of_b_has_ended,)]
     again = refused("c3", "k", "c waits for l held by b, b waits for k behind c")
     run_schedule(server, [*begin, *end, again, ("z", "LOCK.INFO k", has(waiting=2))], some_resp)

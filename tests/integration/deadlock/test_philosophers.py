@@ -1,7 +1,7 @@
-"""Dining philosophers: real threads that want two neighbouring forks each, one by one or both at once.
+"""Dining philosophers: real threads each of which needs two neighbouring forks, one by one or both at once.
 
-The witness of a fork is a counter that is read and written back under the lock, in two commands: an increment
-is lost as soon as two philosophers have the fork at once.
+Each fork has a counter that is read and written back under the lock, in two commands: if two philosophers hold
+the fork at the same time, an increment is lost.
 """
 
 import threading
@@ -15,17 +15,17 @@ TABLES = [(5, 200), (50, 30)]
 
 
 @pytest.mark.parametrize("table, meals", TABLES)
-def test_one_fork_after_the_other_some_are_refused_and_all_eat(server, table, meals):
+def test_forks_taken_one_by_one_some_are_refused_and_all_eat(server, table, meals):
     assert dinner(server, Greedy, table, meals) >= 1
 
 
 @pytest.mark.parametrize("table, meals", TABLES)
-def test_both_forks_at_once_nobody_is_refused_and_all_eat(server, table, meals):
+def test_forks_taken_both_at_once_none_is_refused_and_all_eat(server, table, meals):
     assert dinner(server, Philosopher, table, meals) == 0
 
 
-def test_mixed_manners(server):
-    """Half of them take both forks at once, half one after the other."""
+def test_all_eat_if_half_of_them_take_both_forks_at_once(server):
+    """The other half takes one fork after the other."""
     kinds = iter([Greedy, Philosopher] * 4)
     before = server.info("lock")["lock_deadlocks_refused"]
     barrier = threading.Barrier(4)
@@ -42,16 +42,16 @@ def test_mixed_manners(server):
 
 
 class Locker(threading.Thread):
-    """Takes one key and releases it, again and again, until the storm is over; counts its turns in the server."""
+    """Acquires one key and releases it, again and again, until the storm has ended; counts its grants in the server."""
 
-    def __init__(self, server, number, key, waits, is_over):
+    def __init__(self, server, number, key, waits, ended):
         super().__init__(daemon=True)
         self.actor, self.owner, self.key = server.actor(f"l{number}"), f"l{number}", key
-        self.block, self.is_over, self.problem = ("BLOCK", 0) if waits else (), is_over, None
+        self.block, self.ended, self.problem = ("BLOCK", 0) if waits else (), ended, None
 
     def run(self):
         try:
-            while not self.is_over.is_set():
+            while not self.ended.is_set():
                 if self.actor.call("LOCK.ACQUIRE", self.key, self.owner, "PX", LONG, *self.block, timeout=60) == 1:
                     self.actor.call("INCR", "turns")
                     self.actor.call("LOCK.RELEASE", self.key, self.owner)
@@ -60,30 +60,30 @@ class Locker(threading.Thread):
 
 
 @pytest.mark.parametrize("share_that_waits", [0, 0.5, 1])
-def test_storm_on_single_keys_starves_nobody_who_wants_several(server, share_that_waits):
-    """Once it waits it is passed by whoever stands ahead, each once, and by nobody who comes later."""
-    lockers, is_over = 12, threading.Event()
+def test_storm_on_single_keys_does_not_starve_a_multikey_request(server, share_that_waits):
+    """Once it waits, it is overtaken only by those ahead of it, each once, and by no later request."""
+    lockers, ended = 12, threading.Event()
     storm = [
-        Locker(server, number, "kl"[number % 2], number // 2 < share_that_waits * lockers / 2, is_over)
+        Locker(server, number, "kl"[number % 2], number // 2 < share_that_waits * lockers / 2, ended)
         for number in range(lockers)
     ]
     for locker in storm:
         locker.start()
-    several, control = server.actor("multi-key"), server.control
+    multikey, control = server.actor("multi-key"), server.control
     try:
         for _ in range(fewer(60) + 5):
             earlier = int(control.get("turns") or 0)
             wait_for(lambda earlier=earlier: int(control.get("turns") or 0) > earlier + lockers, 60, "the storm")
-            several.send("LOCK.MACQUIRE", 2, "k", "l", "multi-key", "PX", LONG, "BLOCK", 0)
-            wait_for(lambda: several.is_blocked() or several.has_reply(), what="it to wait or to be granted")
+            multikey.send("LOCK.MACQUIRE", 2, "k", "l", "multi-key", "PX", LONG, "BLOCK", 0)
+            wait_for(lambda: multikey.is_blocked() or multikey.has_reply(), what="it to wait or to be granted")
             before = int(control.get("turns"))
-            assert several.reply(timeout=60) == 2
-            # It holds both: nobody's turn comes meanwhile, but whoever has just released.
-            passed_by = int(control.get("turns")) - before
-            assert passed_by <= lockers, f"{passed_by} turns went by"
-            assert several.call("LOCK.MRELEASE", 2, "k", "l", "multi-key") == 2
+            assert multikey.reply(timeout=60) == 2
+            # It holds both: no other grant is counted now, except by clients that have just released.
+            overtaken_by = int(control.get("turns")) - before
+            assert overtaken_by <= lockers, f"overtaken by {overtaken_by} grants"
+            assert multikey.call("LOCK.MRELEASE", 2, "k", "l", "multi-key") == 2
     finally:
-        is_over.set()
+        ended.set()
         for locker in storm:
             locker.join(scaled(90))
     assert [locker.problem for locker in storm if locker.problem] == []

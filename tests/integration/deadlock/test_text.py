@@ -1,13 +1,13 @@
-"""What the text of DEADLOCK shows of long cycles, of long names, and of names that are no text."""
+"""How the text of DEADLOCK shows long cycles, long names, and binary names."""
 
 import pytest
 
 from harness import wait_for
-from model.deadlock_scene import says
+from model.deadlock_scene import deadlock
 
 
 def cycle_of(server, names, keys):
-    """Each of the names holds its key and waits for the next one's; what the last one hears."""
+    """Each of the names holds its key and waits for the key of the next one; returns the reply to the last one."""
     actors = [server.actor(decode_responses=False) for _ in names]
     for actor, name, key in zip(actors, names, keys, strict=True):
         assert actor.call("LOCK.ACQUIRE", key, name) == 1
@@ -18,34 +18,34 @@ def cycle_of(server, names, keys):
 
 
 def sentences(names, keys):
-    """The waits of such a cycle, the last one's first."""
+    """The waits of such a cycle, beginning with that of the last name."""
     count = len(names)
     order = [count - 1, *range(count - 1)]
     return [f"{names[i]} waits for {keys[(i + 1) % count]} held by {names[(i + 1) % count]}" for i in order]
 
 
 @pytest.mark.parametrize("length", [2, 3, 7, 8])
-def test_short_cycle_is_told_whole(server, length):
+def test_short_cycle_is_shown_completely(server, length):
     names, keys = [f"o{i}" for i in range(length)], [f"k{i}" for i in range(length)]
-    assert says(", ".join(sentences(names, keys)))(cycle_of(server, names, keys))
+    assert deadlock(", ".join(sentences(names, keys)))(cycle_of(server, names, keys))
 
 
 @pytest.mark.parametrize("length", [9, 12, 30])
-def test_of_a_long_cycle_the_middle_is_left_out(server, length):
+def test_middle_of_a_long_cycle_is_left_out(server, length):
     names, keys = [f"o{i}" for i in range(length)], [f"k{i}" for i in range(length)]
-    told = sentences(names, keys)
-    told[4:-4] = [f"... {length - 8} more waits ..."]
-    assert says(", ".join(told))(cycle_of(server, names, keys))
+    shown = sentences(names, keys)
+    shown[4:-4] = [f"... {length - 8} more waits ..."]
+    assert deadlock(", ".join(shown))(cycle_of(server, names, keys))
 
 
-def test_of_a_long_name_the_beginning_is_told(server):
+def test_only_the_beginning_of_a_long_name_is_shown(server):
     names, keys = ["a" * 64, "b" * 65], ["k" * 64, "l" * 500]
-    told = sentences(["a" * 64, "b" * 64 + "..."], ["k" * 64, "l" * 64 + "..."])
-    assert says(", ".join(told))(cycle_of(server, names, keys))
+    shown = sentences(["a" * 64, "b" * 64 + "..."], ["k" * 64, "l" * 64 + "..."])
+    assert deadlock(", ".join(shown))(cycle_of(server, names, keys))
 
 
 def test_names_of_any_bytes_make_one_line(server):
-    """Control characters as dots, all else as it is, in a cycle of twelve as in one of two."""
+    """Control characters are shown as dots, other bytes unchanged, in a cycle of twelve as in one of two."""
     names = [b"a\r\n%d\x00%%s" % i for i in range(12)]
     keys = [b"\n+OK\r\n-ERR \x7f%d\xff" % i for i in range(12)]
     seen, seen_keys = [f"a..{i}.%s" for i in range(12)], [f".+OK..-ERR .{i}\xff" for i in range(12)]
@@ -53,15 +53,15 @@ def test_names_of_any_bytes_make_one_line(server):
         server.disconnect_clients()
         wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the last cycle to be gone")
         server.control.flushall()
-        told = sentences(seen[:count], seen_keys[:count])
-        told[4:-4] = ["... 4 more waits ..."] if count == 12 else []
-        asker = server.raw_connection()
+        shown = sentences(seen[:count], seen_keys[:count])
+        shown[4:-4] = ["... 4 more waits ..."] if count == 12 else []
+        sock = server.raw_connection()
         cycle_of(server, names[:count], keys[:count])
         key, owner = keys[0], names[count - 1]
-        asker.sendall(b"*5\r\n$12\r\nLOCK.ACQUIRE\r\n" + bulk(key) + bulk(owner) + bulk(b"BLOCK") + bulk(b"0"))
-        asker.sendall(b"PING\r\n")
-        expected = f"-DEADLOCK {', '.join(told)}\r\n+PONG\r\n".encode("latin-1")
-        assert asker.makefile("rb").read(len(expected)) == expected
+        sock.sendall(b"*5\r\n$12\r\nLOCK.ACQUIRE\r\n" + bulk(key) + bulk(owner) + bulk(b"BLOCK") + bulk(b"0"))
+        sock.sendall(b"PING\r\n")
+        expected = f"-DEADLOCK {', '.join(shown)}\r\n+PONG\r\n".encode("latin-1")
+        assert sock.makefile("rb").read(len(expected)) == expected
 
 
 def bulk(word):

@@ -1,4 +1,4 @@
-"""What is due goes to its list: who is woken, in which order, and what is left behind."""
+"""Elements that are due are moved to their list: which clients are woken, the order, and what is left."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from model.delay_scene import (
 )
 
 
-# Who waits on the list
+# Clients that wait on the list
 
 
 def blocked_on_q(actor, *words):
@@ -46,19 +46,19 @@ def test_blmove_is_woken(server, some_resp, actor):
     wait_nothing_left(server, server.control)
 
 
-def test_several_are_woken_each_with_an_element(server, actor, at_once):
+def test_several_clients_are_woken_each_with_an_element(server, actor, at_once):
     consumers = [blocked_on_q(actor, "BLPOP", "q", 0) for _ in range(5)]
     at_once(*(f"DELAY.PUSH q {n} 1 {n}" for n in range(5)))
     assert [consumer.reply() for consumer in consumers] == [["q", str(n)] for n in range(5)]
 
 
-def test_it_goes_to_the_tail(server, some_client):
+def test_element_is_appended_to_the_tail(server, some_client):
     some_client.rpush("q", "first")
     push(some_client, "a", 0)
     wait_delivered(some_client, "first", "va")
 
 
-def test_it_is_not_early(server, some_client):
+def test_element_is_not_delivered_early(server, some_client):
     ms = 40
     before = server.now_ms()
     push(some_client, "a", ms)
@@ -66,14 +66,14 @@ def test_it_is_not_early(server, some_client):
     assert server.now_ms() >= before + ms
 
 
-def test_server_without_anybody_delivers_in_time(server, actor):
-    """Nothing but the timer wakes the server; how late it is depends on the machine, an order of magnitude does not."""
+def test_idle_server_delivers_in_time(server, actor):
+    """Only the timer wakes the server; the delay depends on the machine, but its order of magnitude does not."""
     consumer = blocked_on_q(actor, "BLPOP", "q", 0)
     push(server.control, "a", 50)
     assert consumer.reply(timeout=scaled(2)) == ["q", "va"]
 
 
-def test_earlier_element_that_comes_later_goes_first(server, some_client):
+def test_earlier_element_that_is_pushed_later_is_delivered_first(server, some_client):
     push(some_client, "late", HOUR)
     push(some_client, "early", 1)
     wait_delivered(some_client, "vearly")
@@ -85,15 +85,15 @@ def test_earlier_element_that_comes_later_goes_first(server, some_client):
 
 @pytest.fixture
 def blocked_list(server):
-    """A server where nothing can go to `q`, so that a test says when all that is due goes."""
+    """A server on which nothing can be delivered to `q` until the test deletes it."""
     server.control.set("q", "no list")
     return server
 
 
-def test_order_of_time(blocked_list, some_client):
+def test_elements_are_delivered_in_order_of_time(blocked_list, some_client):
     for id_, ms in (("d", 8), ("b", 4), ("c", 6), ("a", 2)):
         push(some_client, id_, ms)
-    # However slow: they are as far apart as they were said.
+    # Sets their order, also on a slow machine.
     fall_due(some_client, "a", "b", "c", "d")
     some_client.delete("q")
     wait_delivered(some_client, "va", "vb", "vc", "vd")
@@ -103,10 +103,10 @@ PUSH_MANY = "for i = 1, #ARGV do redis.call('DELAY.PUSH', KEYS[1], ARGV[i], 1, A
 
 
 @pytest.mark.parametrize("count", [40, 2000])
-def test_order_of_arrival_at_equal_times(blocked_list, some_client, count):
+def test_elements_of_equal_times_are_delivered_in_order_of_arrival(blocked_list, some_client, count):
     ids = [f"{count - n:05}" for n in range(count)]
 
-    def many_share_a_millisecond():  # more than one at least, however slow the server is
+    def many_share_a_millisecond():  # at least two do, also on a slow server
         some_client.eval(PUSH_MANY, 1, "q", *ids)
         scores = [score for _, score in some_client.zrange(due_of(), 0, -1, withscores=True)]
         assert len(set(scores)) == count
@@ -119,7 +119,7 @@ def test_order_of_arrival_at_equal_times(blocked_list, some_client, count):
     wait_nothing_left(blocked_list, some_client)
 
 
-def test_queues_in_arrears_take_turns(server, some_client):
+def test_queues_with_many_overdue_elements_alternate(server, some_client):
     count = fewer(20_000)
     pipeline = some_client.pipeline()
     for n in range(count):
@@ -127,7 +127,7 @@ def test_queues_in_arrears_take_turns(server, some_client):
     pipeline.execute()
     consumer = server.raw_connection()
     consumer.sendall(b"BLPOP short 0\r\nLLEN long\r\n")
-    # Together: the long queue is not worked off before the short one has anything.
+    # In one packet: the long queue is not delivered completely before the short one has its element.
     pipeline = some_client.pipeline(transaction=False)
     fall_due(pipeline, *map(str, range(count)), name="long")
     push(pipeline, "a", 0, name="short")
@@ -138,14 +138,14 @@ def test_queues_in_arrears_take_turns(server, some_client):
     wait_for(lambda: some_client.llen("long") == count, what="the long queue")
 
 
-def test_pending_id_that_is_pushed_again_arrives_again(blocked_list, some_client):
+def test_pending_id_that_is_pushed_again_moves_to_the_end(blocked_list, some_client):
     some_client.eval(PUSH_MANY, 1, "q", "a", "b", "c", "a")
     assert pending(some_client) == ["b", "c", "a"]
     some_client.delete("q")
     wait_delivered(some_client, "b", "c", "a")
 
 
-def test_many_due_at_once_all_go_once_and_in_order(server, some_client):
+def test_many_elements_due_at_once_are_delivered_once_and_in_order(server, some_client):
     count = fewer(20_000)
     ids = [f"{n:06}" for n in range(count)]
     for start in range(0, count, 2000):
@@ -158,7 +158,7 @@ def test_many_due_at_once_all_go_once_and_in_order(server, some_client):
     wait_nothing_left(server, some_client)
 
 
-def test_many_queues(server, some_client):
+def test_many_queues_deliver_their_elements(server, some_client):
     names = [f"q{n}" for n in range(500)]
     pipeline = some_client.pipeline(transaction=False)
     for name in names:
@@ -170,7 +170,7 @@ def test_many_queues(server, some_client):
     for name in names:
         assert delivered(some_client, name) == [name]
         some_client.execute_command("DELAY.CANCEL", name, "b")
-    wait_for(lambda: queues(server) == 0, what="memory to be without queues")
+    wait_for(lambda: queues(server) == 0, what="all queues to be gone from memory")
 
 
 def map_exists(client, names):
@@ -184,7 +184,7 @@ def map_exists(client, names):
 
 
 @pytest.mark.parametrize("make", ["SET q x", "SADD q x", "HSET q f x", "ZADD q 1 x", "XADD q * f x"])
-def test_what_is_no_list_keeps_them_pending(server, some_client, make, at_once):
+def test_key_that_is_no_list_keeps_elements_pending(server, some_client, make, at_once):
     at_once(make, "DELAY.PUSH q a 0 va", "DELAY.PUSH q b 0 vb", f"DELAY.PUSH q c {HOUR} vc")
     before = some_client.type("q")
     wait_for(lambda: stuck(server) == 2, what="the stuck ones to be counted")
@@ -196,7 +196,7 @@ def test_what_is_no_list_keeps_them_pending(server, some_client, make, at_once):
     assert pending(some_client) == ["c"]
 
 
-def test_what_is_no_list_may_become_one(server, some_client, at_once):
+def test_elements_are_delivered_when_the_key_becomes_a_list(server, some_client, at_once):
     at_once("SET q x", "DELAY.PUSH q a 0 va")
     wait_for(lambda: stuck(server) == 1, what="the stuck one to be counted")
     at_once("DEL q", "RPUSH q first")
@@ -204,7 +204,7 @@ def test_what_is_no_list_may_become_one(server, some_client, at_once):
     wait_nothing_left(server, some_client)
 
 
-def test_stuck_queue_holds_up_no_other(server, some_client, at_once):
+def test_stuck_queue_delays_no_other(server, some_client, at_once):
     at_once("SET q x", "DELAY.PUSH q a 0 va", "DELAY.PUSH p a 0 va")
     wait_delivered(some_client, "va", name="p")
     wait_for(lambda: stuck(server) == 1, what="the stuck one to be counted")
@@ -212,17 +212,17 @@ def test_stuck_queue_holds_up_no_other(server, some_client, at_once):
     wait_delivered(some_client, "va", "vb", name="p")
 
 
-def test_stuck_ones_that_are_cancelled_are_not_counted(server, some_client, at_once):
+def test_stuck_elements_that_are_cancelled_are_not_counted(server, some_client, at_once):
     at_once("SET q x", "DELAY.PUSH q a 0 va")
     wait_for(lambda: stuck(server) == 1, what="the stuck one to be counted")
     assert some_client.execute_command("DELAY.CANCEL", "q", "a") == 1
-    wait_for(lambda: stuck(server) == queues(server) == 0, what="the queue to be forgotten")
+    wait_for(lambda: stuck(server) == queues(server) == 0, what="the queue to be gone from memory")
 
 
-# What is left, and told
+# What is left, and what is reported
 
 
-def test_nothing_is_left(server, some_client):
+def test_nothing_is_left_after_all_deliveries(server, some_client):
     for n in range(10):
         push(some_client, str(n), n)
     wait_for(lambda: some_client.llen("q") == 10, what="the delivery")
@@ -230,20 +230,20 @@ def test_nothing_is_left(server, some_client):
     assert some_client.keys() == ["q"]
 
 
-def test_what_is_delivered_is_counted(server, some_client, at_once):
+def test_delivered_elements_are_counted(server, some_client, at_once):
     before = server.info("lock")["lock_delay_delivered"]
     at_once(*(f"DELAY.PUSH q {n} 0 v" for n in range(7)))
     wait_for(lambda: some_client.llen("q") == 7, what="the delivery")
     assert server.info("lock")["lock_delay_delivered"] == before + 7
 
 
-def test_listeners_hear_what_a_client_would_have_done(server, some_client, at_once):
+def test_delivery_sends_the_events_of_a_clients_commands(server, some_client, at_once):
     listener = listen_for_events(server, "KA")
     at_once("DELAY.PUSH q a 0 v")
     wait_nothing_left(server, some_client)
-    heard = [(channel.partition(":")[2], message) for channel, message in listener.heard()]
-    told = [("q", "rpush"), (due_of(), "zrem"), (due_of(), "del"), (value_of(), "del")]
-    assert [event for event in heard if event in told] == told
+    received = [(channel.partition(":")[2], message) for channel, message in listener.new_messages()]
+    expected = [("q", "rpush"), (due_of(), "zrem"), (due_of(), "del"), (value_of(), "del")]
+    assert [event for event in received if event in expected] == expected
 
 
 def test_delivery_is_one_transaction(make_server):
@@ -264,7 +264,7 @@ def test_delivery_is_one_transaction(make_server):
 
 @pytest.mark.parametrize("skipped", [0, 1])
 def test_long_values_are_delivered_one_by_one(make_server, skipped):
-    """Behind an element without a value too, where the next ones are found in another way."""
+    """Also after an element without a value, where the next ones are found in another way."""
     server = make_server(appendonly="yes")
     client = server.client()
     client.set("q", "x")
@@ -295,7 +295,7 @@ def test_cancel_of_many_is_replicated_as_one_change(make_server):
 
 
 @pytest.mark.parametrize("command", ["FLUSHDB", "FLUSHALL"])
-def test_queues_are_pushed_anew_while_flushed_ones_are_freed(server, some_client, at_once, command):
+def test_queues_can_be_pushed_to_while_flushed_ones_are_freed(server, some_client, at_once, command):
     pipeline = some_client.pipeline(transaction=False)
     for number in range(fewer(5000)):
         push(pipeline, "a", HOUR, name=f"q{number}")

@@ -1,4 +1,4 @@
-"""The empty id, which another client has written: the hash has the list's name there."""
+"""The empty id, which only another client can write: in the hash this field has the list's name."""
 
 from harness import wait_for
 

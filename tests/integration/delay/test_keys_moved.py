@@ -1,4 +1,4 @@
-"""A queue goes where its keys go: RENAME, RESTORE, COPY, MOVE, SWAPDB, in whichever order the two of them come."""
+"""A queue moves with its two keys, in either order: RENAME, RESTORE, COPY, MOVE, SWAPDB."""
 
 import pytest
 
@@ -23,7 +23,7 @@ DUE, VALUE = due_of(), value_of()
 
 @pytest.fixture
 def q(server, some_client):
-    """A client, and in the queue before q: a and b, due in hours."""
+    """A client; the queue in front of q has a and b, due in hours."""
     push(some_client, "a", HOUR)
     push(some_client, "b", 2 * HOUR)
     return some_client
@@ -33,7 +33,7 @@ ORDERS = pytest.mark.parametrize("kinds", [(due_of, value_of), (value_of, due_of
 
 
 @ORDERS
-def test_renamed_to_those_of_another_list(server, q, kinds):
+def test_queue_renamed_to_another_list_is_delivered_there(server, q, kinds):
     for side in kinds:
         q.rename(side("q"), side("p"))
     fall_due(q, "a", "b", name="p")
@@ -43,7 +43,7 @@ def test_renamed_to_those_of_another_list(server, q, kinds):
 
 
 @ORDERS
-def test_renamed_over_those_of_another_list(server, q, kinds):
+def test_queue_renamed_over_another_is_delivered_there(server, q, kinds):
     push(q, "x", HOUR, name="p")
     for side in kinds:
         q.rename(side("q"), side("p"))
@@ -53,7 +53,7 @@ def test_renamed_over_those_of_another_list(server, q, kinds):
 
 
 @ORDERS
-def test_renamed_when_they_are_due(server, q, kinds):
+def test_queue_renamed_when_overdue_is_delivered_there(server, q, kinds):
     q.set("q", "no list")
     fall_due(q, "a", "b")
     wait_for(lambda: stuck(server) == 2, what="the stuck ones")
@@ -65,11 +65,11 @@ def test_renamed_when_they_are_due(server, q, kinds):
 
 @ORDERS
 @pytest.mark.parametrize("pause", [False, True], ids=["", "slowly"])
-def test_restored(server, q, kinds, pause):
+def test_restored_queue_is_delivered(server, q, kinds, pause):
     fall_due_later = q.zadd(DUE, {"a": 2**52, "b": 2**52 + 1}) == 0
     saved = {side: server.client(decode_responses=False).dump(side("q")) for side in kinds}
     q.delete(DUE, VALUE)
-    wait_for(lambda: queues(server) == 0, what="the queue to be forgotten")
+    wait_for(lambda: queues(server) == 0, what="the queue to be gone from memory")
     for side in kinds:
         q.restore(side("q"), 0, saved[side])
         server.settle(20 if pause else 0)
@@ -80,12 +80,12 @@ def test_restored(server, q, kinds, pause):
 
 
 @ORDERS
-def test_restored_when_overdue(server, q, kinds):
+def test_overdue_queue_that_is_restored_is_delivered(server, q, kinds):
     q.set("q", "no list")
     fall_due(q, "a", "b")
     saved = {side: server.client(decode_responses=False).dump(side("q")) for side in kinds}
     q.delete(DUE, VALUE, "q")
-    wait_for(lambda: queues(server) == 0, what="the queue to be forgotten")
+    wait_for(lambda: queues(server) == 0, what="the queue to be gone from memory")
     assert delivered(q) == []
     for side in kinds:
         q.restore(side("q"), 0, saved[side])
@@ -94,10 +94,10 @@ def test_restored_when_overdue(server, q, kinds):
     wait_nothing_left(server, q)
 
 
-@pytest.mark.parametrize("say", ["DELAY.LIST other", "DELAY.CANCEL other a", "DELAY.PUSH other a 9999999 v"])
+@pytest.mark.parametrize("command", ["DELAY.LIST other", "DELAY.CANCEL other a", "DELAY.PUSH other a 9999999 v"])
 @pytest.mark.parametrize("write", ["RESTORE", "ZADD", "COPY"])
-def test_written_into_a_server_that_never_had_a_queue(make_server, write, say):
-    """Which hears of keys from the first command on that is about a queue, and looks for what came before."""
+def test_queue_written_before_the_first_command_is_delivered(make_server, write, command):
+    """The module receives events of keys from the first command about a queue on, and then scans for older queues."""
     other, server = make_server(), make_server()
     client = server.client()
     push(other.client(), "a", HOUR)
@@ -111,11 +111,11 @@ def test_written_into_a_server_that_never_had_a_queue(make_server, write, say):
             client.copy("times", DUE)
         else:
             client.restore(DUE, 0, server.client(decode_responses=False).dump("times"))
-    client.execute_command(*say.split())
+    client.execute_command(*command.split())
     wait_delivered(client, "va")
 
 
-def test_written_after_the_first_command_about_a_queue(make_server):
+def test_queue_written_after_the_first_command_is_delivered(make_server):
     server = make_server()
     client = server.client()
     assert pending(client) == []
@@ -125,7 +125,7 @@ def test_written_after_the_first_command_about_a_queue(make_server):
 
 
 @ORDERS
-def test_copied(server, q, kinds):
+def test_copied_queue_is_delivered_at_both_names(server, q, kinds):
     for side in kinds:
         q.copy(side("q"), side("p"))
     for name in ("q", "p"):
@@ -136,7 +136,7 @@ def test_copied(server, q, kinds):
 
 
 @ORDERS
-def test_copied_to_another_database(server, q, kinds):
+def test_queue_copied_to_another_database_is_delivered_in_both(server, q, kinds):
     there = server.client(db=3)
     for side in kinds:
         # By a client of its own: Valkey 8.1 leaves it in the other database once a module listens to such events.
@@ -150,7 +150,7 @@ def test_copied_to_another_database(server, q, kinds):
 
 
 @ORDERS
-def test_moved_to_another_database(server, q, kinds):
+def test_queue_moved_to_another_database_is_delivered_there(server, q, kinds):
     there = server.client(db=3)
     for side in kinds:
         # By a client of its own: Valkey 8.1 leaves it in the other database once a module listens to such events.
@@ -161,7 +161,7 @@ def test_moved_to_another_database(server, q, kinds):
     assert delivered(q) == []
 
 
-def test_databases_swapped(server, q):
+def test_queues_of_swapped_databases_are_delivered(server, q):
     there = server.client(db=3)
     push(there, "c", HOUR)
     q.execute_command("SWAPDB", 0, 3)
@@ -174,7 +174,7 @@ def test_databases_swapped(server, q):
     wait_nothing_left(server, there)
 
 
-def test_databases_swapped_and_back(server, q, at_once):
+def test_queues_are_delivered_after_databases_are_swapped_twice(server, q, at_once):
     push(server.client(db=3), "c", HOUR)
     for _ in range(2):
         q.execute_command("SWAPDB", 0, 3)
@@ -184,14 +184,14 @@ def test_databases_swapped_and_back(server, q, at_once):
     assert pending(server.client(db=3)) == ["c"]
 
 
-def test_databases_swapped_with_an_element_that_is_due_soon(server, q, at_once):
+def test_element_due_soon_is_delivered_in_the_swapped_database(server, q, at_once):
     at_once("DELAY.PUSH q c 1 vc", "SWAPDB 0 3")
     wait_delivered(server.client(db=3), "vc")
     assert delivered(q) == []
     assert pending(server.client(db=3)) == ["a", "b"]
 
 
-def test_database_swapped_with_itself(server, q):
+def test_queue_of_a_database_swapped_with_itself_is_delivered(server, q):
     q.execute_command("SWAPDB", 0, 0)
     fall_due(q, "a", "b")
     wait_delivered(q, "va", "vb")

@@ -1,4 +1,4 @@
-"""Lists of any name, in any database: their queues' keys, and that they are found again by those."""
+"""Lists of any name, in any database: the keys of their queues, from which they are found again."""
 
 import pytest
 import redis
@@ -42,7 +42,7 @@ def client(server, some_resp):
 
 
 @each_name
-def test_goes_to_that_list_and_leaves_nothing(server, client, name):
+def test_element_is_delivered_to_that_list_and_leaves_nothing(server, client, name):
     push(client, "a", 0, name=name)
     wait_delivered(client, b"va", name=name)
     wait_nothing_left(server, client, name)
@@ -56,11 +56,11 @@ def test_keys_are_named_after_the_list(server, client, name):
     assert pending(client, name) == [b"a"]
     assert client.execute_command("DELAY.CANCEL", name, "a") == 1
     assert client.keys() == []
-    wait_for(lambda: queues(server) == 0, what="memory to be without queues")
+    wait_for(lambda: queues(server) == 0, what="all queues to be gone from memory")
 
 
 @each_name
-def test_edit_by_hand_is_noticed(server, client, name):
+def test_change_by_another_client_is_noticed(server, client, name):
     push(client, "a", HOUR, name=name)
     fall_due(client, "a", name=name)
     wait_delivered(client, b"va", name=name)
@@ -78,7 +78,7 @@ def test_queue_is_found_again_by_its_keys(server, client, name):
 
 
 @pytest.mark.parametrize("first, second", [(b"x", b"{x}"), (b"{x}", b"x")])
-def test_lists_that_share_their_keys_have_them_one_at_a_time(server, client, first, second):
+def test_lists_with_the_same_queue_keys_use_them_one_at_a_time(server, client, first, second):
     push(client, "a", HOUR, name=first)
     with pytest.raises(redis.ResponseError, match="elements of another list are pending under these keys"):
         push(client, "b", HOUR, name=second)
@@ -91,14 +91,14 @@ def test_lists_that_share_their_keys_have_them_one_at_a_time(server, client, fir
 
 
 @pytest.mark.parametrize("name", [b"x", b"{x}"])
-def test_name_that_was_left_behind_names_nobody(server, client, name):
-    client.hset(value_of(name), "", "somebody else")  # as after a ZREM by hand of all that was pending
+def test_name_of_another_list_without_elements_is_ignored(server, client, name):
+    client.hset(value_of(name), "", "somebody else")  # as after another client's ZREM of all pending elements
     push(client, "a", 0, name=name)
     wait_delivered(client, b"va", name=name)
     wait_nothing_left(server, client, name)
 
 
-def test_lists_that_share_their_keys_one_after_the_other(server, client):
+def test_lists_with_the_same_queue_keys_can_use_them_in_turn(server, client):
     for name in (b"x", b"{x}", b"x"):
         push(client, "a", 0, name, name)
         wait_nothing_left(server, client, name)
@@ -108,7 +108,7 @@ def test_lists_that_share_their_keys_one_after_the_other(server, client):
 # Databases
 
 
-def test_each_database_has_its_own(server, client):
+def test_each_database_has_its_own_queues(server, client):
     clients = {db: server.client(db=db) for db in (0, 3, 15)}
     for db, one in clients.items():
         push(one, "a", HOUR, f"of {db}")
@@ -132,7 +132,7 @@ def test_queues_of_all_databases_are_found_again(server, client):
         wait_delivered(one, "va")
 
 
-def test_sender_in_another_database_is_not_disturbed(server):
+def test_consumer_in_another_database_is_not_woken(server):
     actor = server.actor(db=5)
     actor.send("BLPOP", "q", 0)
     actor.wait_blocked()

@@ -1,4 +1,4 @@
-"""While the server may not write, due elements stay pending; they go when it may again. And clocks that jump."""
+"""While the server may not write, due elements stay pending; afterwards they are delivered. And clocks that step."""
 
 import time
 
@@ -27,7 +27,7 @@ def refuse_by(name, value):
 
 
 def fail_to_save(server):
-    """The file's name is taken by a folder; writes are allowed all the same, for now."""
+    """Makes BGSAVE fail: a folder has the name of the file. Writes are still allowed, for now."""
     (server.folder / "dump.rdb").mkdir(exist_ok=True)
     server.control.config_set("stop-writes-on-bgsave-error", "no")
     server.control.config_set("save", "3600 1000000")
@@ -46,7 +46,7 @@ REFUSALS = {
 @pytest.mark.parametrize("arrange, option, refuse, allow", REFUSALS.values(), ids=REFUSALS)
 def test_due_elements_stay_until_writes_are_accepted(server, some_client, at_once, arrange, option, refuse, allow):
     arrange(server)
-    # In one packet: nothing is delivered before the server refuses.
+    # In one packet: nothing is delivered before the server refuses writes.
     at_once("DELAY.PUSH q a 0 va", "DELAY.PUSH q b 1 vb", f"DELAY.PUSH q c {HOUR} vc", refuse_by(option, refuse))
     wait_for(lambda: stuck(server) == 2, what="the stuck ones to be counted")
     before = server.dump()
@@ -60,11 +60,11 @@ def test_due_elements_stay_until_writes_are_accepted(server, some_client, at_onc
 
 @pytest.mark.parametrize("how", ["WRITE", "ALL"])
 def test_due_elements_stay_during_a_pause(make_server, how):
-    server = make_server(appendonly="yes")  # which the server watches over
-    client, say = server.client(), server.raw_connection()
-    say.sendall(b"DELAY.PUSH q a 0 va\r\nCLIENT PAUSE %d %s\r\n" % (600 if how == "ALL" else HOUR, how.encode()))
-    answers = say.makefile("rb")
-    assert [answers.readline() for _ in range(3)] == [b"$1\r\n", b"a\r\n", b"+OK\r\n"]
+    server = make_server(appendonly="yes")  # then the server asserts that nothing is propagated in a pause
+    client, sock = server.client(), server.raw_connection()
+    sock.sendall(b"DELAY.PUSH q a 0 va\r\nCLIENT PAUSE %d %s\r\n" % (600 if how == "ALL" else HOUR, how.encode()))
+    replies = sock.makefile("rb")
+    assert [replies.readline() for _ in range(3)] == [b"$1\r\n", b"a\r\n", b"+OK\r\n"]
     if how == "WRITE":
         stays_undelivered(server, client, "a")
         server.control.execute_command("CLIENT", "UNPAUSE")
@@ -81,7 +81,7 @@ def test_due_elements_are_counted_as_stuck_during_a_pause(server, some_client, a
     assert stuck(server) == 0 and pending(some_client) == ["later"]
 
 
-def test_pause_that_follows_a_pause(server, some_client, at_once):
+def test_due_elements_stay_during_a_second_pause(server, some_client, at_once):
     at_once("DELAY.PUSH q a 0 va", f"CLIENT PAUSE {HOUR} WRITE")
     server.settle(50)
     at_once("CLIENT UNPAUSE", f"CLIENT PAUSE {HOUR} WRITE")
@@ -91,7 +91,7 @@ def test_pause_that_follows_a_pause(server, some_client, at_once):
 
 
 @pytest.mark.parametrize("command", ["ZREM", "HDEL", "UNLINK"])
-def test_nothing_is_delivered_twice_where_a_command_is_taken_away(make_server, command):
+def test_nothing_is_delivered_twice_if_a_command_is_renamed(make_server, command):
     server = make_server(**{f"rename-command {command}": "away"})
     client = server.client()
     for id_ in ("a", "b", "c"):
@@ -102,7 +102,7 @@ def test_nothing_is_delivered_twice_where_a_command_is_taken_away(make_server, c
     assert client.exists(due_of()) == 0
 
 
-def test_elements_stay_where_rpush_is_taken_away(make_server):
+def test_elements_stay_if_RPUSH_is_renamed(make_server):
     server = make_server(**{"rename-command RPUSH": "away"})
     client = server.client()
     push(client, "a", 0)
@@ -121,7 +121,7 @@ def test_writable_replica_delivers_nothing_until_it_is_a_master(server, some_cli
     wait_nothing_left(server, some_client)
 
 
-def test_stuck_elements_are_forgotten_by_a_flush(server, some_client, at_once):
+def test_stuck_elements_are_removed_by_a_flush(server, some_client, at_once):
     at_once("SET q x", "DELAY.PUSH q a 0 va")
     wait_for(lambda: stuck(server) == 1, what="the stuck one")
     some_client.flushall()
@@ -133,18 +133,18 @@ def test_stuck_elements_are_forgotten_by_a_flush(server, some_client, at_once):
 # The clock
 
 
-def test_elements_of_hours_ahead_go_when_the_clock_is_there(clock, make_server):
+def test_elements_due_in_hours_are_delivered_when_the_clock_is_there(clock, make_server):
     server = make_server()
     client = server.client()
     push(client, "a", 2 * HOUR)
     push(client, "b", 5 * HOUR)
     for hours, values in ((1, []), (1.9, []), (2.1, ["va"]), (4.9, ["va"]), (5.1, ["va", "vb"])):
-        clock.step_and_ring(server, hours * 3600)
+        clock.step_and_run_timers(server, hours * 3600)
         wait_delivered(client, *values)
     wait_nothing_left(server, client)
 
 
-def test_clock_that_steps_back_makes_them_wait_by_the_clock(clock, make_server):
+def test_elements_wait_by_the_clock_after_it_steps_back(clock, make_server):
     server = make_server()
     client = server.client()
     client.set("q", "x")
@@ -152,16 +152,16 @@ def test_clock_that_steps_back_makes_them_wait_by_the_clock(clock, make_server):
     wait_for(lambda: stuck(server) == 1, what="the stuck one")
     clock.step_for(server, -3600)
     client.delete("q")
-    # Due at an hour that is to come again; what is pushed now goes now.
+    # It is due at a time that will come again; an element that is pushed now is delivered now.
     push(client, "b", 1)
     wait_delivered(client, "vb")
     assert pending(client) == ["a"]
-    clock.step_and_ring(server, 1)
+    clock.step_and_run_timers(server, 1)
     wait_delivered(client, "vb", "va")
     wait_nothing_left(server, client)
 
 
-def test_push_after_a_step_back_goes_in_time(clock, make_server):
+def test_push_after_a_step_back_is_delivered_in_time(clock, make_server):
     server = make_server()
     client = server.client()
     push(client, "a", HOUR)
@@ -172,7 +172,7 @@ def test_push_after_a_step_back_goes_in_time(clock, make_server):
     assert pending(client) == ["a"]
 
 
-def test_overdue_element_that_was_stuck_goes_after_a_step_back(clock, make_server):
+def test_overdue_element_that_was_stuck_is_delivered_after_a_step_back(clock, make_server):
     server = make_server()
     client = server.client()
     client.set("q", "x")
@@ -185,7 +185,7 @@ def test_overdue_element_that_was_stuck_goes_after_a_step_back(clock, make_serve
     wait_delivered(client, "va")
 
 
-def test_star_grows_while_the_clock_steps_back(clock, make_server):
+def test_generated_ids_grow_while_the_clock_steps_back(clock, make_server):
     server = make_server()
     client, ids = server.client(), []
     for seconds in (0, -3600, -7200, 3600, 0):
@@ -195,7 +195,7 @@ def test_star_grows_while_the_clock_steps_back(clock, make_server):
 
 
 def module_sees(clock, server):
-    """Skips the test where the server binds its modules to the C library itself: they see the true time."""
+    """Skips the test if the server binds its modules to the C library itself: then they see the true time."""
     clock.step_for(server, 7200)
     ahead = int(push(server.client(), "*", HOUR, name="probe")) > (time.time() + 3600) * 1_000_000
     if not ahead:
@@ -204,24 +204,24 @@ def module_sees(clock, server):
     clock.step_for(server, 0)
 
 
-def test_star_never_takes_a_pending_id(clock, make_server):
+def test_generated_id_is_never_a_pending_one(clock, make_server):
     server = make_server()
     module_sees(clock, server)
     client = server.client()
     clock.step_for(server, 3600)
     last = int(push(client, "*", 9 * HOUR))
-    # The server calls the timers that are due by a time of day that it has read before, and one that is made meanwhile
-    # by a clock that steps back just then would be due at once, again and again.
+    # The server calls the timers that are due by a wall clock that it has read before. If the clock steps back just
+    # then, a timer that is created in the meantime would be due at once, again and again.
     for _ in range(3):
         client.ping()
     clock.step_for(server, 0)
-    # From here on the next larger ones are made, and two of them are there already.
+    # From here on the next larger ids are generated, and two of them are pending already.
     client.zadd(due_of(), {str(last + 1): 2**52, str(last + 2): 2**52})
     assert int(push(client, "*", HOUR)) > last + 2
 
 
 @pytest.mark.timing
-def test_star_passes_a_hundred_thousand_pending_ids_in_some_steps(clock, make_server):
+def test_generating_an_id_skips_100_000_pending_ids_in_few_steps(clock, make_server):
     server = make_server()
     module_sees(clock, server)
     client, many = server.client(), fewer(100_000)

@@ -1,4 +1,4 @@
-"""DELAY.PUSH, DELAY.CANCEL, DELAY.LIST: what they answer, refuse and change."""
+"""DELAY.PUSH, DELAY.CANCEL, DELAY.LIST: what they reply, refuse and change."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from model.mutations import each_way
 
 
 def shown(client, *words):
-    """What DELAY.LIST says, each without the ms left, which are in range."""
+    """The reply to DELAY.LIST without the ms left, which are checked to be in range."""
     found = client.execute_command("DELAY.LIST", "q", *words)
     assert all(0 <= left <= 10 * HOUR for _, left, _ in found)
     return [(id_, value) for id_, _, value in found]
@@ -17,7 +17,7 @@ def shown(client, *words):
 # PUSH
 
 
-def test_push_answers_the_id_and_writes_plain_keys(server, client):
+def test_push_replies_the_id_and_writes_plain_keys(server, client):
     before = server.now_ms()
     assert push(client, "a", HOUR, "hello") == "a"
     assert client.hgetall(value_of()) == {"a": "hello"}
@@ -27,7 +27,7 @@ def test_push_answers_the_id_and_writes_plain_keys(server, client):
     assert client.exists("q") == 0
 
 
-def test_star_makes_ids_that_grow(client):
+def test_star_generates_ids_that_grow(client):
     ids = [push(client, "*", HOUR, str(n)) for n in range(50)]
     assert all(isinstance(id_, str) for id_ in ids)
     assert ids == sorted(ids, key=int) == sorted(ids)
@@ -35,7 +35,7 @@ def test_star_makes_ids_that_grow(client):
     assert client.hgetall(value_of()) == {id_: str(n) for n, id_ in enumerate(ids)}
 
 
-def test_star_in_one_script_makes_ids_that_grow(some_client):
+def test_star_in_one_script_generates_ids_that_grow(some_client):
     script = "local r = {} for i = 1, 200 do r[i] = redis.call('DELAY.PUSH', KEYS[1], '*', 3600000, i) end return r"
     ids = some_client.eval(script, 1, "q")
     assert [int(id_) for id_ in ids] == sorted({int(id_) for id_ in ids})
@@ -50,14 +50,14 @@ def test_pending_id_gets_the_new_time_and_value(client):
     assert client.zcard(due_of()) == client.hlen(value_of()) == 2
 
 
-def test_pending_id_that_is_pushed_to_an_earlier_time_goes_then(server, some_client):
+def test_pending_id_pushed_to_an_earlier_time_is_delivered_then(server, some_client):
     push(some_client, "a", HOUR, "old")
     push(some_client, "a", 0, "new")
     wait_delivered(some_client, "new")
     wait_nothing_left(server, some_client)
 
 
-def test_pending_id_that_is_pushed_to_a_later_time_does_not_go_before(server, some_client, at_once):
+def test_pending_id_pushed_to_a_later_time_is_not_delivered_before(server, some_client, at_once):
     at_once("DELAY.PUSH q a 1 old", f"DELAY.PUSH q a {HOUR} new")
     push(some_client, "b", 2, "b")
     wait_delivered(some_client, "b")
@@ -91,7 +91,7 @@ BAD = {
     "exponent": ("DELAY.PUSH q a 1e3 v", "ERR"),
     "above 64 bits": ("DELAY.PUSH q a 9223372036854775808 v", "ERR"),
     "overflows": ("DELAY.PUSH q a 9223372036854775807 v", "ERR"),
-    "more than a score can say": (f"DELAY.PUSH q a {2**53} v", "ERR"),
+    "more than a score can represent": (f"DELAY.PUSH q a {2**53} v", "ERR"),
     "no value": ("DELAY.PUSH q a 1", "ERR"),
     "two values": ("DELAY.PUSH q a 1 v w", "ERR"),
     "nothing": ("DELAY.PUSH", "ERR"),
@@ -123,7 +123,7 @@ def test_empty_id_changes_nothing(server, resp, actor):
 def test_value_over_the_servers_limit_changes_nothing(server):
     server.control.config_set("proto-max-bulk-len", 1024 * 1024)
     sock = server.raw_connection()
-    # The server says so at its length, and hangs up.
+    # The server replies the error after the length, and closes the connection.
     sock.sendall(b"*5\r\n$10\r\nDELAY.PUSH\r\n$1\r\nq\r\n$1\r\na\r\n$1\r\n0\r\n$1048577\r\n")
     assert b"invalid bulk length" in sock.makefile("rb").readline()
     assert server.dump() == {}
@@ -139,7 +139,7 @@ def test_longest_time_is_accepted(server, client):
 
 @pytest.mark.parametrize("command", ["DELAY.PUSH q a 1 v", "DELAY.CANCEL q a", "DELAY.LIST q"])
 @pytest.mark.parametrize("key", [due_of(), value_of()])
-def test_key_of_another_type(server, resp, actor, command, key):
+def test_key_of_another_type_is_refused(server, resp, actor, command, key):
     server.control.set(key, "x")
     before = server.dump()
     assert code_of(actor().attempt(*command.split())) == "WRONGTYPE"
@@ -170,7 +170,7 @@ def test_replica_refuses_to_push_and_lists(server, resp, actor):
 # CANCEL
 
 
-def test_cancel_counts_what_was_pending(server, client):
+def test_cancel_replies_how_many_were_pending(server, client):
     for id_ in "abcd":
         push(client, id_, HOUR)
     assert client.execute_command("DELAY.CANCEL", "q", "a", "x", "c", "a") == 2
@@ -180,13 +180,13 @@ def test_cancel_counts_what_was_pending(server, client):
     assert client.execute_command("DELAY.CANCEL", "nothing", "x") == 0
 
 
-def test_cancel_of_the_last_takes_the_keys(server, client):
+def test_cancel_of_the_last_element_removes_the_keys(server, client):
     push(client, "b", HOUR)
     assert client.execute_command("DELAY.CANCEL", "q", "b") == 1
     assert client.exists(due_of(), value_of()) == 0
 
 
-def test_what_is_cancelled_is_not_delivered(server, some_client, at_once):
+def test_cancelled_element_is_not_delivered(server, some_client, at_once):
     assert at_once("DELAY.PUSH q a 1 va", "DELAY.PUSH q b 1 vb", "DELAY.CANCEL q a") == ["a", "b", 1]
     wait_delivered(some_client, "vb")
     wait_nothing_left(server, some_client)
@@ -195,7 +195,7 @@ def test_what_is_cancelled_is_not_delivered(server, some_client, at_once):
 # LIST
 
 
-def test_list_is_in_order_of_time_and_counts(client):
+def test_list_is_in_order_of_time_and_has_COUNT_elements(client):
     for hours, id_ in ((5, "e"), (1, "a"), (3, "c"), (2, "b"), (4, "d")):
         push(client, id_, hours * HOUR)
     assert shown(client) == [(id_, f"v{id_}") for id_ in "abcde"]
@@ -205,7 +205,7 @@ def test_list_is_in_order_of_time_and_counts(client):
     assert all((n - 1) * HOUR < left <= n * HOUR for n, left in enumerate(lefts, 1))
 
 
-def test_list_shows_ten(client):
+def test_list_shows_ten_elements_without_COUNT(client):
     for n in range(12):
         push(client, f"{n:02}", HOUR + n * 1000)
     assert pending(client, count=12) == [f"{n:02}" for n in range(12)]
@@ -216,7 +216,7 @@ def test_list_of_nothing_is_empty(client):
     assert client.execute_command("DELAY.LIST", "q") == []
 
 
-def test_overdue_has_no_ms_left(server, client):
+def test_overdue_element_has_no_ms_left(server, client):
     client.set("q", "no list")
     push(client, "a", 0)
     fall_due(client, "a")
@@ -233,14 +233,14 @@ def test_element_without_a_value_is_listed_with_null(client):
 
 
 @each_way
-def test_in_multi_and_lua(server, some_resp, actor, say):
-    heard = say(actor(), f"DELAY.PUSH q a {HOUR} va", "DELAY.PUSH q b 0 vb", "DELAY.CANCEL q a", "DELAY.LIST q")
-    assert [*heard[:3], [[id_, value] for id_, _, value in heard[3]]] == ["a", "b", 1, [["b", "vb"]]]
+def test_commands_work_in_multi_and_lua(server, some_resp, actor, say):
+    replies = say(actor(), f"DELAY.PUSH q a {HOUR} va", "DELAY.PUSH q b 0 vb", "DELAY.CANCEL q a", "DELAY.LIST q")
+    assert [*replies[:3], [[id_, value] for id_, _, value in replies[3]]] == ["a", "b", 1, [["b", "vb"]]]
     wait_delivered(server.control, "vb")
     wait_nothing_left(server, server.control)
 
 
-def test_discarded_push_is_none(server, actor):
+def test_discarded_push_changes_nothing(server, actor):
     client = actor()
     for words in (("MULTI",), ("DELAY.PUSH", "q", "a", 0, "v"), ("DISCARD",)):
         client.call(*words)
@@ -249,7 +249,7 @@ def test_discarded_push_is_none(server, actor):
 
 @pytest.mark.parametrize("watched", [due_of(), value_of()])
 @pytest.mark.parametrize("command", ["DELAY.PUSH q b 3600000 v", "DELAY.CANCEL q a"])
-def test_watched_keys_of_the_queue_change(server, actor, watched, command):
+def test_WATCH_of_the_queues_keys_sees_its_changes(server, actor, watched, command):
     push(server.control, "a", HOUR)
     client = actor()
     client.call("WATCH", watched)
@@ -259,7 +259,7 @@ def test_watched_keys_of_the_queue_change(server, actor, watched, command):
     assert client.call("EXEC") is None
 
 
-def test_delivery_ends_a_watch_of_the_list(server, actor):
+def test_WATCH_of_the_list_sees_a_delivery(server, actor):
     client = actor()
     client.call("WATCH", "q")
     push(server.control, "a", 0)

@@ -1,6 +1,6 @@
-"""Queues are found again after a restart, a promotion, a reload, and by a module that is loaded later; nobody asks.
+"""Queues are found again after a restart, a promotion, a reload, and by a module that is loaded later, with no command.
 
-And replicas and the AOF have exactly what the master has.
+And replicas and the AOF have exactly the data of the master.
 """
 
 import pytest
@@ -26,7 +26,8 @@ DBS = (0, 3)
 
 
 def arrange(server):
-    """In two databases: `q` has two that are overdue and one in hours, but takes nothing; `p` has one in hours."""
+    """In two databases: `q` has two overdue elements and one due in an hour, but is no list, so that nothing is
+    delivered; `p` has one element due in an hour."""
     for db in DBS:
         client = server.client(db=db)
         client.set("q", "no list")
@@ -39,7 +40,7 @@ def arrange(server):
 
 
 def wait_found(server):
-    """All that is overdue is found and tried, and the rest is known, without a word from anybody."""
+    """All overdue elements are found and tried, and the others are in memory too, without any command."""
     wait_for(lambda: queues(server) == 2 * len(DBS), what="all queues to be found")
     wait_for(lambda: stuck(server) == 2 * len(DBS), what="the overdue ones to be tried")
     for db in DBS:
@@ -51,7 +52,7 @@ def wait_found(server):
             fall_due(client, "later", name=name)
         wait_delivered(client, "vlater", name="p")
         wait_delivered(client, "va", "vb", "vlater")
-    wait_for(lambda: queues(server) == 0, what="memory to be without queues")
+    wait_for(lambda: queues(server) == 0, what="all queues to be gone from memory")
 
 
 def restart_by_rdb(server):
@@ -73,7 +74,7 @@ def rewrite_and_kill(server):
 
 
 AOF = {"appendonly": "yes", "appendfsync": "always"}
-LIVES = {
+RESTARTS = {
     "RDB": ({}, restart_by_rdb),
     "DEBUG RELOAD": ({}, reload),
     "DEBUG LOADAOF": (AOF, lambda server: server.control.execute_command("DEBUG", "LOADAOF")),
@@ -81,27 +82,27 @@ LIVES = {
     "AOF, RDB base": (AOF | {"aof_use_rdb_preamble": "yes"}, rewrite_and_kill),
     "AOF, plain base": (AOF | {"aof_use_rdb_preamble": "no"}, rewrite_and_kill),
 }
-each_life = pytest.mark.parametrize("config, begin_anew", LIVES.values(), ids=LIVES)
+each_restart = pytest.mark.parametrize("config, restart", RESTARTS.values(), ids=RESTARTS)
 
 
-@each_life
-def test_queues_are_found_again(make_server, config, begin_anew):
+@each_restart
+def test_queues_are_found_again(make_server, config, restart):
     server = make_server(**config)
     arrange(server)
     before = server.dump()
-    begin_anew(server)
+    restart(server)
     assert server.dump() == before
     wait_found(server)
 
 
-@each_life
-def test_what_became_overdue_meanwhile_goes_at_once(make_server, clock, config, begin_anew):
+@each_restart
+def test_elements_that_became_overdue_are_delivered_at_once(make_server, clock, config, restart):
     server = make_server(**config)
     client = server.client()
     for id_, hours in (("b", 2), ("a", 1), ("c", 9)):
         push(client, id_, hours * HOUR)
     clock.step(3 * 3600)
-    begin_anew(server)
+    restart(server)
     client = server.client()
     wait_delivered(client, "va", "vb")
     assert pending(client) == ["c"]
@@ -115,7 +116,7 @@ def test_consumer_that_waits_before_they_are_found_is_woken(make_server, clock):
     assert server.control.blpop("q", 10) == ("q", "va")
 
 
-def test_found_among_many_other_keys(make_server):
+def test_queues_are_found_among_many_other_keys(make_server):
     server = make_server()
     count = fewer(200_000)
     server.control.execute_command("DEBUG", "POPULATE", count)
@@ -126,7 +127,7 @@ def test_found_among_many_other_keys(make_server):
     assert queues(server) == 100
 
 
-def test_flush_during_the_scan(make_server):
+def test_flush_during_the_scan_removes_the_queues(make_server):
     server = make_server()
     push(server.control, "a", HOUR)
     server.control.execute_command("DEBUG", "POPULATE", fewer(100_000))
@@ -140,13 +141,12 @@ def test_flush_during_the_scan(make_server):
     wait_nothing_left(server, server.control)
 
 
-def test_swap_during_the_scan(make_server):
-    """A queue comes where the scan has been already."""
+def test_queue_swapped_to_where_the_scan_has_been_is_found(make_server):
     server = make_server()
     push(server.client(db=2), "a", HOUR)
     server.client(db=1).execute_command("DEBUG", "POPULATE", fewer(200_000))
     server.control.execute_command("DEBUG", "RELOAD")
-    server.settle(3)  # it has left database 0, and is in the full one for a long time
+    server.settle(3)  # the scan has finished database 0, and needs a long time for the full one
     server.control.swapdb(0, 2)
     wait_for(lambda: server.info("lock")["lock_delay_scanning"] == 0, 20, "the end of the scan")
     assert queues(server) == 1
@@ -174,7 +174,7 @@ def test_module_is_not_unloaded_while_elements_are_pending(make_server):
     fall_due(server.control, "a")
     wait_nothing_left(server, server.control)
     server.unload()
-    # What has come in the meantime is found when it is loaded again.
+    # An element that was written in the meantime is found when the module is loaded again.
     server.control.hset(value_of(), "b", "vb")
     server.control.zadd(due_of(), {"b": LONG_AGO})
     server.control.module_load(str(server.launch.module))
@@ -209,22 +209,22 @@ def test_replica_of_a_full_sync_finds_them_when_promoted(make_server):
     wait_found(replica)
 
 
-def test_master_that_becomes_a_replica_and_a_master_again(make_server):
+def test_master_that_was_a_replica_finds_its_queues_again(make_server):
     server = make_server()
     arrange(server)
     server.control.replicaof("127.0.0.1", 1)
-    wait_for(lambda: queues(server) == 0, what="the replica to forget")
+    wait_for(lambda: queues(server) == 0, what="the replica to remove its queues from memory")
     promote(server)
     wait_found(server)
 
 
-def test_master_that_is_a_replica_for_a_moment_only(server, at_once):
+def test_master_that_was_a_replica_for_a_moment_finds_its_queues(server, at_once):
     arrange(server)
     at_once("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")
     wait_found(server)
 
 
-def test_promoted_replica_goes_on_with_what_its_master_had_begun(make_server):
+def test_promoted_replica_continues_the_deliveries_of_its_master(make_server):
     master = make_server()
     replica = master.start_replica()
     ids = [f"{n:04}" for n in range(fewer(1000))]
@@ -258,11 +258,11 @@ def everything(client, server):
     push(client, "soon", scaled_ms(20), name="soon")
     wait_delivered(client, "vsoon", name="soon")
     wait_for(lambda: client.zcount(due_of(), "-inf", server.now_ms()) == 0, what="all to be delivered")
-    wait_for(lambda: all(client.llen(name) for name in ("q", "{x}", "}{", "")), what="each list to get something")
+    wait_for(lambda: all(client.llen(name) for name in ("q", "{x}", "}{", "")), what="each list to have an element")
     wait_for(lambda: all(pending(client, name) == ["a"] for name in ("{x}", "}{", "")), what="the rest to be pending")
 
 
-def test_replica_and_aof_have_exactly_what_the_master_has(make_server):
+def test_replica_and_aof_have_exactly_the_data_of_the_master(make_server):
     master = make_server(**AOF)
     replica = master.start_replica()
     everything(master.client(), master)
@@ -276,7 +276,7 @@ def test_replica_and_aof_have_exactly_what_the_master_has(make_server):
 
 
 @pytest.mark.parametrize("count", [1, 32, 33, 100])
-def test_each_delivery_is_whole_in_the_aof(make_server, count):
+def test_each_delivery_is_one_transaction_in_the_aof(make_server, count):
     server = make_server(**AOF)
     client = server.client()
     client.set("q", "no list")

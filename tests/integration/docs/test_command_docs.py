@@ -1,4 +1,4 @@
-"""COMMAND DOCS, COMMAND INFO and the pages in docs/commands say the same, and each command has all three."""
+"""COMMAND DOCS, COMMAND INFO and the pages in docs/commands agree, and each command has all three."""
 
 import re
 from functools import cache
@@ -21,7 +21,7 @@ LISTING = ["lock.info", "lock.top", "delay.list"]
 WATCHING = ["lock.watch", "latch.wait"]
 READ_ONLY = ["lock.info", "delay.list", *WATCHING]
 SEVERAL = ["lock.macquire", "lock.mrelease"]
-# These are about the whole server, and name no key.
+# These commands are about the whole server, and have no keys.
 WITHOUT_KEYS = ["lock.top"]
 each_command = pytest.mark.parametrize("name", COMMANDS)
 each_page = pytest.mark.parametrize("name", sorted({*COMMANDS} & {*PAGES}))
@@ -31,7 +31,7 @@ HEADER = ["Syntax", "Summary", "Since", "Complexity", "Arity", "Flags", "ACL cat
 
 @cache
 def header_of(name):
-    """The block at the head of a command's page, as a dict."""
+    """The header block of a command's page, as a dict."""
     title, _, block = PAGES[name].read_text().partition("\n\n```text\n")
     assert title == f"# {name.upper()}"
     lines = block.partition("\n```\n")[0].splitlines()
@@ -40,7 +40,7 @@ def header_of(name):
 
 @pytest.fixture
 def ask(server):
-    """ask("DOCS", name): what COMMAND says, by RESP3, which has maps."""
+    """ask("DOCS", name): the reply to COMMAND, in RESP3, which has maps."""
     return lambda *words: server.actor(protocol=3).call("COMMAND", *words)
 
 
@@ -51,7 +51,7 @@ def docs(ask):
 
 @pytest.fixture
 def info(ask):
-    """info(name): the answer of COMMAND INFO with its elements by name."""
+    """info(name): the reply to COMMAND INFO with its elements by name."""
     names = ["name", "arity", "flags", "first", "last", "step", "categories", "tips", "keys", "subcommands"]
     return lambda name: dict(zip(names, ask("INFO", name)[0], strict=True))
 
@@ -79,7 +79,7 @@ def all_arguments(arguments):
         yield from all_arguments(argument.get("arguments", []))
 
 
-# What there is
+# Commands and pages
 
 
 def test_every_command_of_the_module_is_tested_here(ask):
@@ -162,7 +162,7 @@ def test_syntax_of_docs_and_page(docs, name):
 
 @each_command
 def test_arguments_are_shown_by_their_own_names(docs, name):
-    # redis-cli's hints show the display text, where the server has one.
+    # redis-cli's hints show the display text, if the server has one.
     for argument in all_arguments(docs(name)["arguments"]):
         assert argument.get("display_text", argument["name"]) == argument["name"]
 
@@ -213,7 +213,7 @@ def test_categories_are_those_of_acl(server, name):
 
 
 ONE_KEY = {"type": "range", "spec": {"lastkey": 0, "keystep": 1, "limit": 0}}
-# By whether a command takes several keys: what INFO says of a range, how the keys are found, what a page says.
+# For commands with one key and with several: the range in INFO, how the keys are found, the text of the page.
 KEYS = {
     False: ((1, 1, 1), ONE_KEY, "1"),
     True: ((2, 2, 1), {"type": "keynum", "spec": {"keynumidx": 0, "firstkey": 1, "keystep": 1}}, "numkeys"),
@@ -231,7 +231,7 @@ def test_keys_of_info_and_page(info, name):
     flags = header_of(name)["Keys"].split()
     assert flags[0] == place
     assert sorted(spec["flags"]) == sorted(flags[1:])
-    # The first of several keys is told once more, for clients that route by INFO's range and look no further.
+    # The first of several keys is listed once more, for clients that route by INFO's range alone.
     routes = {"begin_search": {"type": "index", "spec": {"index": 2}}, "find_keys": ONE_KEY}
     assert [{part: other[part] for part in routes} for other in more] == [routes] * (name in SEVERAL)
     assert ["not_key" in other["flags"] for other in more] == [True] * len(more)
@@ -262,7 +262,7 @@ def test_keys_of_a_call(ask, name):
 
 @each_page
 def test_acquisitions_block_and_what_adds_is_refused_without_memory(name):
-    # The rule that every new command follows: see CONTRIBUTING.md.
+    # The rule for every new command: see CONTRIBUTING.md.
     flags = header_of(name)["Flags"].split()
     assert ("blocking" in flags) == (name in [*ACQUISITIONS, *WATCHING, "lock.renew"])
     assert ("denyoom" in flags) == (name in [*ACQUISITIONS, "delay.push", "latch.set"])
@@ -272,6 +272,6 @@ def test_acquisitions_block_and_what_adds_is_refused_without_memory(name):
 
 @each_page
 def test_commands_that_walk_are_not_fast(name):
-    """The server's sense of the word: constant, or logarithmic."""
+    """The flag has the server's meaning: constant or logarithmic time."""
     walks = name in {*SEVERAL, *LISTING, "lock.guard"}
     assert ("fast" in header_of(name)["Flags"].split()) == (not walks)

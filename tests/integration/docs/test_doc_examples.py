@@ -1,23 +1,25 @@
-"""The examples of the README, the users' pages and the commands' pages go as they are shown, twice in a row.
+"""The examples of the README, the users' pages and the commands' pages work as they are shown, twice in a row.
 
-Each page is typed from its top to its end, on a clean server, into the redis-cli of this machine: `alice>` is a
-session that lasts, and a line at `alice$` or `$` is a process of its own. A command that is shown to wait has to be
-blocked, and to stay so up to the step that its answer follows; one that is not shown to wait must not, save WAIT and
-those that end in (nil) or DEADLOCK. Of a `redis-cli …` without a prompt no answer is shown, and none but an error is
-wrong. Shells name the port of `make run`. A page leaves nothing held and no setting of the module changed.
+Each page is typed from its beginning to its end, on a clean server, into the redis-cli of this machine: `alice>` is a
+session that lasts, and a line at `alice$` or `$` is a process of its own. A command that is shown to wait has to block,
+until the step after which its reply is shown; a command that is not shown to wait must not block, except WAIT and
+commands whose reply is (nil) or DEADLOCK. The reply to a `redis-cli …` without a prompt is not shown, and may be
+anything except an error. Shells name the port of `make run`. At its end a page leaves no lock held and no setting of
+the module changed.
 
-Every line of every answer counts as it stands, save:
+Every line of every reply has to be equal, except for:
 
-- Numbers of 13 digits and more, which are unix ms or µs: times, tickets, tokens, ids. One is as long as the one shown,
-  the same wherever the same is shown on the page, and larger than another where the one shown is.
-- The ids in the fields `client` and `session`: the same where the same is shown, another where another is.
-- The fields `pttl` and `left`, and what PTTL and DELAY.LIST answer: neither number is one and a half times the other.
+- Numbers of 13 digits and more, which are unix ms or µs: times, tickets, tokens, ids. They must have as many digits as
+  the numbers shown, and the same order: equal numbers on the page stand for equal numbers, larger ones for larger ones.
+- The ids in the fields `client` and `session`: equal ids on the page stand for equal ids, different ones for different
+  ones.
+- The fields `pttl` and `left`, and the replies to PTTL and DELAY.LIST: neither number may be more than one and a half
+  times the other.
 - The field `waited`: any number.
-- The fields of LOCK.TOP that say how long somebody has waited, `usec` and others: the same where the same is shown, and
-  larger than another where the one shown is. Not `usec_error`.
-- What redis-cli adds by itself: the time that a command took, and blanks at the ends of lines.
+- The fields of LOCK.TOP for times, `usec` and others: they must have the same order as those shown. Not `usec_error`.
+- What redis-cli adds: the time that a command took, and blanks at the ends of lines.
 
-Programs in Python and sh are run, and have to say that they work, and nothing else.
+Programs in Python and sh are run, and have to print that they work, and nothing else.
 """
 
 from pathlib import Path
@@ -38,7 +40,7 @@ PROGRAMS = [
 
 
 def run_twice(server, text):
-    """A page, typed again where it has been typed before. A fencing token is kept for a day, and nobody holds it."""
+    """Types a page twice on the same server. Fencing tokens may be left: they are kept for a day, and are no holds."""
     settings = server.control.config_get("lock.*")
     for _ in range(2):
         run_examples(server, text)
@@ -50,7 +52,7 @@ def run_twice(server, text):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_of_a_page(request, page):
     if page.name == "safety.md":
-        # It says so: WAIT needs a replica.
+        # WAIT needs a replica, as the page says.
         server = request.getfixturevalue("make_server")()
         server.start_replica()
     else:
@@ -65,7 +67,7 @@ def test_program_of_a_page(server, language, source):
         assert not server.control.keys()
 
 
-# The test itself: a page that is right, and what makes it wrong.
+# Tests of this test: a page that is right, and changes that make it wrong.
 
 RIGHT = """
 ```
@@ -93,13 +95,13 @@ bob>   LOCK.RELEASE k bob
 ```
 """
 
-# What is changed, into what, and what the failure says.
+# The text that is changed, the new text, and the message of the failure.
 WRONG = {
     "answer": ("FORCE k\n(integer) 1", "FORCE k\n(integer) 0", r"line 9.*- \(integer\) 0.*\+ \(integer\) 1"),
     "answer after a wait": ("bob>   (integer) 1", "bob>   (nil)", r"line 11.*- \(nil\)\n\+ \(integer\) 1"),
     "answer left out": ("FORCE k\n(integer) 1\n", "FORCE k\n", r"line 9.*\n\+ \(integer\) 1"),
     "answer too many": ("FORCE k\n(integer) 1\n", "FORCE k\n(integer) 1\nOK\n", r"line 9.*\n- OK"),
-    "answer too late": ("bob>   (", "alice> PING\nPONG\nbob>   (", "line 11.*bob> has been answered already"),
+    "answer too late": ("bob>   (", "alice> PING\nPONG\nbob>   (", "line 11.*bob> has a reply already"),
     "answer never": (RIGHT[RIGHT.index("bob>   (integer) 1") : -4], "", "bob> waits at the end of the page"),
     "answer without a connection": (" waits ", " waits, and his connection closes ", "line 11.*unknown command"),
     "token of a re-entry": ("k alice FENCED\n(integer) 1", "k alice FENCED\n(integer) 2", "line 5.* instead of 27953"),

@@ -1,4 +1,4 @@
-"""Every link between the pages leads to a page that is there, and to a heading that is there."""
+"""Every link between the pages points to a page that exists, and to a heading that exists."""
 
 import re
 from functools import cache
@@ -14,7 +14,7 @@ FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 
 @cache
 def headings(page):
-    """The anchors of a page's headings, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub generates them."""
     found = []
     for heading in re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.M):
         text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
@@ -33,5 +33,5 @@ def faults(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
-def test_links_lead_somewhere(page):
+def test_links_point_to_existing_pages_and_headings(page):
     assert list(faults(page)) == []

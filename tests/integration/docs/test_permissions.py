@@ -1,4 +1,4 @@
-"""What docs/safety.md says of permissions beyond the lock's own key."""
+"""What docs/safety.md says about permissions beyond the lock's own key."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from harness import wait_for
 from model.waiting_scene import HOUR
 
 RESTRICTED = ("+@all", "-@dangerous", "-@admin")
-TAKEN_AWAY = ("-lock.force", "-lock.top")  # on Redis 7.0, as the page names them
+REVOKED = ("-lock.force", "-lock.top")  # for Redis 7.0, as on the page
 
 
 @pytest.fixture
 def user(server):
-    """user(rules…): a connection of a user that may do just that."""
+    """user(rules…): a connection of a user with exactly these permissions."""
 
     def connect(*rules):
         server.control.execute_command("ACL", "SETUSER", "u", "reset", "on", "nopass", *rules)
@@ -32,14 +32,14 @@ def refused(reply):
 
 @pytest.mark.parametrize("command", ["LOCK.TOP", "LOCK.FORCE k"])
 def test_categories_keep_a_command_from_users(server, user, command):
-    """But on Redis 7.0, which knows none for the commands of modules."""
+    """Not on Redis 7.0, which has no categories for the commands of modules."""
     reply = user("~*", *RESTRICTED).attempt(*command.split())
     assert refused(reply) != has_no_categories(server)
 
 
 @pytest.mark.parametrize("command", ["LOCK.TOP", "LOCK.FORCE k"])
-def test_rules_of_the_page_keep_it_from_users_everywhere(user, command):
-    assert refused(user("~*", *RESTRICTED, *TAKEN_AWAY).attempt(*command.split()))
+def test_rules_of_the_page_keep_it_from_users_on_all_servers(user, command):
+    assert refused(user("~*", *RESTRICTED, *REVOKED).attempt(*command.split()))
 
 
 def test_top_shows_names_whatever_keys_its_user_may_read(server, actor, user):
@@ -52,7 +52,7 @@ def test_top_shows_names_whatever_keys_its_user_may_read(server, actor, user):
 
 
 def test_side_keys_of_delayed_queues_push_into_any_list(server, user):
-    server.control.execute_command("DELAY.PUSH", "own", "x", HOUR, "v")  # the module hears of keys from now on
+    server.control.execute_command("DELAY.PUSH", "own", "x", HOUR, "v")  # now the module receives events of keys
     thief = user("~delay:*", "+@all", "-@dangerous")
     assert refused(thief.attempt("RPUSH", "private", "v"))
     assert thief.call("HSET", "delay:value:{private}", "id", "pushed") == 1

@@ -1,6 +1,6 @@
-"""The programs of docs/recipes.md with others beside them: what each is there for, and what it does when somebody dies.
+"""The programs of docs/recipes.md next to other clients: their purpose, and what they do when a client dies.
 
-That each does its work when it is alone is tested by test_doc_examples.py.
+test_doc_examples.py tests that each program works alone.
 """
 
 import os
@@ -20,7 +20,7 @@ each_language = pytest.mark.parametrize("language", ["sh", "python"])
 
 
 def source_of(title, language, number=0, changes=()):
-    """A program of the page, which leaves what it has made, with what is changed for the test."""
+    """A program of the page, without its cleaning up, and with the changes for the test."""
     section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     source = [source for name, source in programs_of(section) if name == language][number]
     source = re.sub(r".*# tidy up\n", "", source)
@@ -32,7 +32,7 @@ def source_of(title, language, number=0, changes=()):
 
 @pytest.fixture
 def start(server):
-    """start(title, language, …): the program runs; whatever is left of it ends with the test."""
+    """start(title, language, …): starts the program; it is killed at the end of the test."""
     programs = []
 
     def start(*which, on=server, **how):
@@ -45,7 +45,7 @@ def start(server):
 
 
 def kill(program):
-    """With all that it has started."""
+    """Kills it and all processes that it has started."""
     try:
         os.killpg(program.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -54,7 +54,7 @@ def kill(program):
 
 
 def output_of(program):
-    """When it, and all that it has started, is over."""
+    """Its output, when it and all processes that it has started have ended."""
     said, complaints = program.communicate(timeout=scaled(60))
     assert complaints == ""
     return said
@@ -69,7 +69,7 @@ def holder_of(server, key):
     return [as_map(holder)["owner"] for holder in info.get("holders", [])]
 
 
-# All of them: a refusal, or no answer, is neither a grant nor a reason to ask again without end
+# All programs: an error, or no reply, is neither a grant nor a reason to repeat the request without end
 
 ALL = {
     "leader": ("A leader", 0),
@@ -120,7 +120,8 @@ def test_program_that_is_refused_fails(server, start, which, language):
     assert server.control.keys() == ["jobs:w2"]
 
 
-# What is waited for, and what a program does whose wait somebody ends: it waits anew, or ends with this status.
+# The lock that a program waits for, and what it does when another client ends its wait: it waits again (None), or ends
+# with this status.
 WAITS = {
     ("leader", "sh"): ("leader", 1),
     ("leader", "python"): ("leader", None),
@@ -134,7 +135,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize(("which", "language"), WAITS)
-def test_wait_that_somebody_ends_is_no_grant(server, start, which, language):
+def test_wait_that_another_client_ends_is_no_grant(server, start, which, language):
     key, status = WAITS[which, language]
     if key == "api":
         server.control.execute_command("LOCK.SEMAPHORE", key, "first", 5, "PERMITS", 5, "PX", HOUR)
@@ -178,14 +179,14 @@ def test_leader_that_has_lost_the_lock_stops_at_once(server, start, language):
 
 
 @each_language
-def test_next_leader(server, start, language):
+def test_next_leader_follows_one_that_was_killed(server, start, language):
     leader = leads(server, start, language)
     [first] = holder_of(server, "leader")
     start("A leader", language, changes=ENDLESS[language])
     wait_waiting(server, 1)
     kill(leader)
     if language == "sh":
-        server.control.pexpire("leader", 1)  # the lease ends
+        server.control.pexpire("leader", 1)  # the lease expires
     wait_for(lambda: holder_of(server, "leader") not in ([], [first]), scaled(20), "the next leader")
 
 
@@ -201,7 +202,7 @@ def test_leader_of_a_silent_server_stops(make_server, start, language):
 
 
 def test_leader_whose_watch_fails_in_any_way_stops(start):
-    # Not by an error: its thread would still be writing that to stderr when the program ends, which Python aborts for.
+    # Not with an error: its thread would still be writing it to stderr when the program ends, and then Python aborts.
     watch = 'watcher.execute_command("LOCK.WATCH", "leader", owner, "BLOCK", 3000) is None'
     changes = [*ENDLESS["python"], (watch, "exit()")]
     leader = start("A leader", "python", changes=changes)
@@ -213,7 +214,7 @@ def test_leader_whose_watch_fails_in_any_way_stops(start):
 
 
 @each_language
-def test_job_runs_on_one_host_however_late_another_comes(server, start, language):
+def test_job_runs_on_one_host_also_if_another_is_late(server, start, language):
     hosts = [start("A nightly job of many hosts", language) for _ in range(3)]
     assert sorted(map(output_of, hosts)) == ["", "", "working\n"]
     assert output_of(start("A nightly job of many hosts", language)) == ""
@@ -249,14 +250,14 @@ def test_job_that_fails_is_left_to_the_next_host(server, start, language):
 
 
 @each_language
-def test_who_comes_too_early_waits_for_a_turn(server, start, language):
+def test_request_beyond_the_rate_waits(server, start, language):
     for request in range(5):
         assert server.control.execute_command("LOCK.SEMAPHORE", "api", request, 5, "PX", HOUR) == 1
     early = start("A rate limit", language)
     wait_waiting(server, 1)
     server.control.execute_command("LOCK.RENEW", "api", 3, "PX", 1)
     assert output_of(early) == "working\n"
-    assert len(holder_of(server, "api")) in (4, 5)  # its own second may be over
+    assert len(holder_of(server, "api")) in (4, 5)  # its own second may have passed
 
 
 # A cache
@@ -292,7 +293,7 @@ NOT_COMPUTED = {
 
 
 @pytest.mark.parametrize("why", NOT_COMPUTED)
-def test_who_cannot_compute_lets_the_next_one_try(server, start, why):
+def test_client_that_cannot_compute_lets_the_next_one_try(server, start, why):
     language, *change = NOT_COMPUTED[why]
     client = start("A cache that is filled once", language, changes=[change])
     said, _ = client.communicate(timeout=scaled(60))
@@ -302,7 +303,7 @@ def test_who_cannot_compute_lets_the_next_one_try(server, start, why):
 
 
 @each_language
-def test_who_may_not_wait_does_not_ask_without_end(server, actor, start, language):
+def test_client_that_may_not_wait_does_not_retry_without_end(server, actor, start, language):
     server.control.set("page:busy", 1, px=HOUR)
     server.control.config_set("lock.max-waiters", 1)
     waits = actor()
@@ -328,7 +329,7 @@ def test_job_of_a_worker_that_has_died_is_stolen(server, actor, start, language)
 
 
 @each_language
-def test_job_that_fails_is_not_taken_for_done(server, start, language):
+def test_job_that_fails_is_not_removed(server, start, language):
     assert output_of(start("Work stealing", language, changes=FAILS[language])) == ""
     wait_for(lambda: server.control.keys() == ["jobs:w2"], scaled(20), "the job to be free")
 
@@ -340,7 +341,7 @@ SHORT = {"sh": [("BLOCK 60000", "BLOCK 50")], "python": [("wait_ms=60_000", "wai
 
 
 @each_language
-def test_nobody_goes_on_before_all_are_there(server, start, language):
+def test_workers_do_not_pass_the_barrier_before_all_have_arrived(server, start, language):
     workers = start("A barrier", language, changes=ONE_IS_MISSING[language])
     wait_waiting(server, 2, "lock_latch_waiters")
     assert server.control.execute_command("LATCH.DOWN", "meeting") == 0
@@ -348,7 +349,7 @@ def test_nobody_goes_on_before_all_are_there(server, start, language):
 
 
 @each_language
-def test_nobody_goes_on_if_somebody_never_comes(server, start, language):
+def test_workers_do_not_pass_the_barrier_if_one_never_arrives(server, start, language):
     workers = start("A barrier", language, changes=[*ONE_IS_MISSING[language], *SHORT[language]])
     assert output_of(workers) == ""
     assert workers.returncode != 0
@@ -369,7 +370,7 @@ def test_lock_is_handed_over_after_the_step(server, actor, start, language):
     wants.wait_blocked()
     before.call("LOCK.RELEASE", "disk", "before")
     assert wants.reply(timeout=20) == 1
-    wait_waiting(server, 1)  # the job, behind it
+    wait_waiting(server, 1)  # the job waits behind it
     assert job.poll() is None
     wants.call("LOCK.RELEASE", "disk", "wants")
     assert output_of(job) == "one\ntwo\n"

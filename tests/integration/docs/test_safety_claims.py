@@ -1,6 +1,6 @@
-"""Servers that have loaded the settings of docs/safety.md do what the claims there say; a few steps of each.
+"""Servers with the settings of docs/safety.md do what the claims there say; a few steps of each.
 
-That the claims hold is for the model to show, and that they hold of real failovers for failover/.
+The model shows that the claims hold; the tests in failover/ show that they hold in real failovers.
 """
 
 import re
@@ -25,14 +25,14 @@ def settings_of(name):
 
 @pytest.fixture
 def three(make_server):
-    """three(name): a master and two replicas with these settings. The quarantine of the start is cut short."""
+    """three(name): a master and two replicas with these settings. The quarantine after the start is ended early."""
 
     def three(name):
         settings = settings_of(name)
         master = make_server(**settings)
         replicas = [master.start_replica(**settings) for _ in range(2)]
         for server in (master, *replicas):
-            # While it writes its first AOF a server cannot be shut down.
+            # A server cannot be shut down while it writes its first AOF.
             wait_for(lambda server=server: has_its_aof(server), scaled(20), f"{server} to have an AOF, or need none")
         if "lock_quarantine" in settings:
             master.control.config_set("lock.quarantine", 0)
@@ -67,7 +67,7 @@ def test_every_setting_is_what_the_page_says(make_server):
 
 
 @each_with_replicas
-def test_grant_with_all_replicas(three, name):
+def test_grant_is_on_all_replicas(three, name):
     master, one, other = three(name)
     assert say(master, "LOCK.ACQUIRE k alice REPLICAS 2 60000") == 1
     assert [replica.control.hgetall("k") for replica in (one, other)] == [{"alice": "1"}] * 2
@@ -86,14 +86,14 @@ def test_no_grant_while_a_replica_is_missing(three, name):
 
 @each_with_quarantine
 def test_nothing_is_granted_after_a_start(make_server, name):
-    # No replica, no write: so that it is the quarantine that refuses.
+    # Without a replica writes would be refused: so that it is the quarantine that refuses.
     server = make_server(**settings_of(name) | {"min_replicas_to_write": "0"})
     assert 0 < server.info("lock")["lock_quarantine_ms"] <= 23000
     assert say(server, "LOCK.ACQUIRE k alice") is None
 
 
 @each_with_quarantine
-def test_no_lease_is_longer(three, name):
+def test_longer_lease_is_refused(three, name):
     master, *_ = three(name)
     with pytest.raises(ResponseError, match="^ERR "):
         say(master, "LOCK.ACQUIRE k alice PX 10001")
@@ -101,7 +101,7 @@ def test_no_lease_is_longer(three, name):
 
 
 @each_with_quarantine
-def test_new_master_grants_nothing_and_keeps_what_it_knows(three, name):
+def test_new_master_grants_nothing_and_keeps_its_holds(three, name):
     master, one, other = three(name)
     assert say(master, "LOCK.ACQUIRE k alice PX 10000") == 1
     wait_for_sync(master, one)
@@ -116,7 +116,7 @@ def test_new_master_grants_nothing_and_keeps_what_it_knows(three, name):
 
 
 @each_with_quarantine
-def test_master_that_is_alone_grants_nothing(three, name):
+def test_master_without_replicas_grants_nothing(three, name):
     master, one, other = three(name)
     one.stop()
     other.stop()

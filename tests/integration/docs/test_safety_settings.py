@@ -1,4 +1,4 @@
-"""The settings of docs/safety.md that are there to be pasted."""
+"""The settings of docs/safety.md that are to be copied."""
 
 import re
 from contextlib import closing
@@ -41,7 +41,7 @@ def test_quarantine_is_as_long_as_the_formula_says(name):
 
 
 def start_sentinel(launch, folder, lines):
-    """Returns the process, which watches its master by then, and its port."""
+    """Returns the process, which monitors its master by then, and its port."""
     conf = folder / "sentinel.conf"
     for _ in range(10):
         port = free_port()
@@ -53,7 +53,7 @@ def start_sentinel(launch, folder, lines):
     raise AssertionError("found no free port")
 
 
-def test_sentinel_takes_its_lines(make_server, tmp_path):
+def test_sentinel_accepts_its_lines(make_server, tmp_path):
     master = make_server()
     lines = BLOCKS["sentinel.conf"].replace("10.0.0.1 6379", f"{HOST} {master.port}")
     assert str(master.port) in lines

@@ -1,7 +1,7 @@
-"""A grant that the new master has never heard of is over before anybody else is granted the lock.
+"""A grant that the new master has not received has expired before another client is granted the lock.
 
-Each way to lose one is played with a quarantine and without: then there are two owners, so the test would see them.
-All is on one machine, by one clock.
+Each way to lose a grant is tested with a quarantine and without: then there are two owners, which shows that the test
+would notice them. All servers are on one machine, with one clock.
 """
 
 import os
@@ -15,8 +15,8 @@ from model.quarantine_scene import left_ms
 LEASE = scaled_ms(1200)
 LAG = 1  # s: min-replicas-max-lag
 MARGIN = scaled_ms(300)
-# A master finds that it lacks its replicas up to three seconds after the lag: it counts whole ones, and on its last look
-# for two.
+# A master notices up to three seconds after the lag that its replicas are missing: it counts in whole seconds, and two
+# for its last check.
 LASTS = LEASE + MARGIN
 LASTS_WITH_SESSIONS = LEASE + (LAG + 3) * 1000 + MARGIN
 
@@ -41,16 +41,16 @@ def send_signal(server, name):
     os.kill(server.pid, name)
 
 
-class Deaf:
-    """The replica stands still, and when it goes on it is a master before it reads on from its own: what was written
-    within is lost.
+class Stopped:
+    """The replica is stopped, and when it continues it becomes a master before it reads more from its old master: all
+    that was written in the meantime is lost.
 
-    The server works off what has become readable in the order in which it did.
+    The server handles sockets in the order in which they have become readable.
     """
 
     def __init__(self, replica):
         self._replica, self._promoter = replica, replica.actor("promoter")
-        assert self._promoter.call("PING") == "PONG"  # the server has accepted the connection, too
+        assert self._promoter.call("PING") == "PONG"  # then the server has accepted the connection
 
     def __enter__(self):
         send_signal(self._replica, signal.SIGSTOP)
@@ -62,54 +62,54 @@ class Deaf:
 
 
 def take(server):
-    """a takes the lock; returns when its lease ends."""
+    """a acquires the lock; returns when its lease expires."""
     assert server.control.execute_command("LOCK.ACQUIRE", "k", "a", "PX", LEASE) == 1
     return server.control.execute_command("PEXPIRETIME", "k")
 
 
-def ask_for(server, command="LOCK.ACQUIRE"):
-    """b asks a server that has not heard that a has the lock."""
-    assert server.control.exists("k") == 0, "nothing was lost"
+def request(server, command="LOCK.ACQUIRE"):
+    """b sends a request to a server that does not know that a holds the lock."""
+    assert server.control.exists("k") == 0, "the grant was not lost"
     waiter = server.actor("b")
     waiter.send(command, "k", "b", "PX", LEASE, "BLOCK", 0)
     return waiter
 
 
 def granted(server, waiter):
-    """When b was granted it."""
+    """When b was granted the lock."""
     assert waiter.reply(timeout=30) == 1
     return server.control.execute_command("PEXPIRETIME", "k") - LEASE
 
 
-def judge(granted_at, end, is_on):
+def check(granted_at, end, is_on):
     if is_on:
-        assert granted_at >= end, f"b was granted the lock {end - granted_at} ms before a's lease ended"
+        assert granted_at >= end, f"b was granted the lock {end - granted_at} ms before a's lease expired"
     else:
-        assert granted_at < end, "without a quarantine nobody was to wait for a's lease"
+        assert granted_at < end, "without a quarantine b was not to wait for the end of a's lease"
 
 
 @quarantined
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR"])
-def test_master_dies_before_its_replica_has_heard(master_of, is_on, command):
+def test_grant_that_is_lost_with_its_master_has_expired(master_of, is_on, command):
     master, replica = master_of(LASTS if is_on else 0)
-    with Deaf(replica):
+    with Stopped(replica):
         end = take(master)
         master.kill()
-    judge(granted(replica, ask_for(replica, command)), end, is_on)
+    check(granted(replica, request(replica, command)), end, is_on)
     master.start()  # for the harness to stop
 
 
 @quarantined
-def test_old_master_goes_on_beside_the_new_one(master_of, is_on):
-    """Nobody has told it that it is none any more."""
+def test_grant_of_an_old_master_that_still_runs_has_expired(master_of, is_on):
+    """The old master does not know that it is no longer the master."""
     master, replica = master_of(LASTS if is_on else 0)
-    with Deaf(replica):
+    with Stopped(replica):
         end = take(master)
-    judge(granted(replica, ask_for(replica)), end, is_on)
+    check(granted(replica, request(replica)), end, is_on)
 
 
 @quarantined
-def test_crash_loses_what_was_not_on_disk(make_server, is_on):
+def test_grant_that_was_not_on_disk_has_expired_after_a_crash(make_server, is_on):
     server = make_server(lock_quarantine=LASTS if is_on else 0)
     server.control.set("some", "data")
     server.control.save()
@@ -118,13 +118,13 @@ def test_crash_loses_what_was_not_on_disk(make_server, is_on):
     server.kill()
     server.start()
     assert server.control.get("some") == "data"
-    at = granted(server, ask_for(server))
-    if is_on or at < end:  # without one, who takes long to start is late too
-        judge(at, end, is_on)
+    at = granted(server, request(server))
+    if is_on or at < end:  # without one, a server that starts slowly grants late too
+        check(at, end, is_on)
 
 
 def with_sessions(master_of, is_on):
-    """A master that refuses writes without its replica, in service, and that replica."""
+    """A master in service that refuses writes without its replica, and that replica."""
     lasts = LASTS_WITH_SESSIONS if is_on else 0
     master, replica = master_of(lasts, min_replicas_to_write=1, min_replicas_max_lag=LAG)
     wait_for(lambda: master.info("replication")["min_slaves_good_slaves"] == 1, what="the replica to be good")
@@ -132,17 +132,18 @@ def with_sessions(master_of, is_on):
 
 
 @quarantined
-def test_session_on_an_isolated_master(master_of, is_on):
-    """It renews as long as it accepts writes; then the hold ends, its owner is told, and only then b is granted it."""
+def test_session_on_an_isolated_master_has_ended(master_of, is_on):
+    """The master renews as long as it accepts writes; then the hold ends, its owner is notified, and only then b is
+    granted the lock."""
     master, replica = with_sessions(master_of, is_on)
     holder, watcher = master.actor("a"), master.actor("watch")
-    with Deaf(replica):
+    with Stopped(replica):
         assert holder.call("LOCK.ACQUIRE", "k", "a", "SESSION") == 1
         watcher.send("LOCK.WATCH", "k", "a", "BLOCK", 0)
         watcher.wait_blocked()
-    waiter = ask_for(replica)
+    waiter = request(replica)
     if not is_on:
-        judge(granted(replica, waiter), master.control.execute_command("PEXPIRETIME", "k"), is_on)
+        check(granted(replica, waiter), master.control.execute_command("PEXPIRETIME", "k"), is_on)
         return
     assert watcher.reply(timeout=30) == "LOST"
     assert not waiter.has_reply()
@@ -150,14 +151,14 @@ def test_session_on_an_isolated_master(master_of, is_on):
     assert waiter.reply(timeout=30) == 1
 
 
-def test_frozen_master_goes_on_when_its_holders_lease_is_over(master_of):
+def test_stopped_master_has_no_hold_when_it_continues(master_of):
     master, replica = with_sessions(master_of, True)
     holder = master.actor("a")
-    with Deaf(replica):
+    with Stopped(replica):
         assert holder.call("LOCK.ACQUIRE", "k", "a", "SESSION") == 1
         send_signal(master, signal.SIGSTOP)
     try:
-        granted(replica, ask_for(replica))
+        granted(replica, request(replica))
     finally:
         send_signal(master, signal.SIGCONT)
     assert master.control.exists("k") == 0

@@ -1,4 +1,4 @@
-"""lock.max-lease, and the warning when a quarantine does not outlast it."""
+"""lock.max-lease, and the warning if a quarantine is not longer."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -6,25 +6,25 @@ from redis.exceptions import ResponseError
 from harness.schedule import ANY, BLOCKS, error, run_schedule, schedules
 from harness.server import ServerDied
 from model.lock_scene import HOUR, lease
-from model.quarantine_scene import ASKS
+from model.quarantine_scene import REQUESTS
 
 MAX = 60_000
 TOO_LONG = error("ERR", "lease is longer than lock.max-lease")
 SET = ("q", f"CONFIG SET lock.default-lease {MAX} lock.max-lease {MAX}", "OK")
-ASKS_WITH_LEASE = {name: says for name, (says, _) in ASKS.items() if name != "session"}
-each_ask = pytest.mark.parametrize("says", ASKS_WITH_LEASE.values(), ids=ASKS_WITH_LEASE)
+REQUESTS_WITH_LEASE = {name: command for name, (command, _) in REQUESTS.items() if name != "session"}
+each_request = pytest.mark.parametrize("command", REQUESTS_WITH_LEASE.values(), ids=REQUESTS_WITH_LEASE)
 
 
-@each_ask
+@each_request
 @pytest.mark.parametrize("option", [f"PX {MAX + 1}", f"EX {MAX // 1000 + 1}", f"BLOCK 0 PX {MAX + 1}"])
-def test_longer_lease_is_an_error(server, some_resp, says, option):
-    run_schedule(server, [SET, ("a", f"{says} {option}", TOO_LONG), ("a", "EXISTS k l", 0)], some_resp)
+def test_longer_lease_is_an_error(server, some_resp, command, option):
+    run_schedule(server, [SET, ("a", f"{command} {option}", TOO_LONG), ("a", "EXISTS k l", 0)], some_resp)
 
 
-@each_ask
+@each_request
 @pytest.mark.parametrize("option", [f"PX {MAX}", f"EX {MAX // 1000}", ""])
-def test_longest_lease_is_none(server, some_resp, says, option):
-    run_schedule(server, [SET, ("a", f"{says} {option}", ANY), ("a", "EXISTS k", 1)], some_resp)
+def test_longest_lease_is_no_error(server, some_resp, command, option):
+    run_schedule(server, [SET, ("a", f"{command} {option}", ANY), ("a", "EXISTS k", 1)], some_resp)
 
 
 SCRIPT = "return redis.call('LOCK.ACQUIRE', KEYS[1], 'a', 'PX', ARGV[1])"
@@ -46,11 +46,11 @@ OTHERS = {
 
 
 @schedules(**OTHERS)
-def test_other_commands(server, some_resp, schedule):
+def test_limit_applies_to_leases_of_all_commands(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-def test_what_was_asked_for_before_stays(server, actor):
+def test_leases_requested_before_are_not_limited(server, actor):
     holder, waiter = actor("a"), actor("b")
     assert holder.call("LOCK.ACQUIRE", "k", "a", "PX", HOUR) == 1
     waiter.send("LOCK.ACQUIRE", "k", "b", "PX", HOUR, "BLOCK", 0)
@@ -85,7 +85,7 @@ def test_default_lease_above_it_is_refused(client):
     assert leases(client) == before | {"lock.max-lease": "30000"}
 
 
-def test_quarantine_beside_a_refused_one_does_not_begin(server, client):
+def test_quarantine_set_with_a_refused_option_does_not_begin(server, client):
     assert refused(client, "lock.quarantine", HOUR, "lock.max-lease", 9)
     assert server.info("lock")["lock_quarantine_ms"] == 0
     assert client.execute_command("LOCK.ACQUIRE", "k", "o") == 1
@@ -98,12 +98,12 @@ def test_both_may_be_set_at_once(client, words):
     assert leases(client) == {"lock.max-lease": "10", "lock.default-lease": "10"}
 
 
-def test_default_lease_above_it_in_the_configuration_file_ends_the_start(make_server):
+def test_default_lease_above_it_in_the_configuration_stops_the_start(make_server):
     with pytest.raises(ServerDied, match="lock.default-lease is longer than lock.max-lease"):
         make_server(lock_max_lease=29_999)
 
 
-def test_module_loadex_with_a_default_lease_above_it(make_server):
+def test_MODULE_LOADEX_with_a_default_lease_above_it_is_refused(make_server):
     server = make_server(load_module=False)
     with pytest.raises(ResponseError):
         server.control.execute_command("MODULE", "LOADEX", str(server.launch.module), "CONFIG", "lock.max-lease", 1)
@@ -132,8 +132,7 @@ def test_warning_at_load(make_server, quarantine, longest, warning):
 
 @each_warning
 @pytest.mark.parametrize("last", ["quarantine", "max-lease"])
-def test_warning_when_it_is_set(server, quarantine, longest, warning, last):
-    """Whichever of the two is set last."""
+def test_warning_when_either_of_the_two_is_set(server, quarantine, longest, warning, last):
     values = {"quarantine": quarantine, "max-lease": longest}
     first = next(name for name in values if name != last)
     server.control.config_set(f"lock.{last}", 2 * MAX if values[last] != 2 * MAX else MAX)

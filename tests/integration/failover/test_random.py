@@ -1,7 +1,7 @@
-"""Any sequence of commands, with quarantines that begin and end in between: nobody comes by a hold in one, and nobody
-who waits is forgotten by one.
+"""Random sequences of commands, with quarantines that begin and end in between: no hold is granted in a quarantine, and
+no waiter is forgotten because of one.
 
-That nobody who fits waits is asserted by the checking build, after each pass. The seed is in the test's name.
+The checking build asserts after each pass that no waiter could be granted. The seed is in the test's name.
 """
 
 import random
@@ -16,8 +16,8 @@ from model.quarantine_scene import begin, end
 
 STEPS = 120
 OWNERS = ("oa", "ob", "oc", "od")
-# Each kind has a key of its own; the last one of two is asked for by all that are exclusive.
-ASKS = (
+# Each kind has a key of its own; the key "both" is used by several exclusive commands.
+REQUESTS = (
     "LOCK.ACQUIRE plain {o}", "LOCK.FAIR plain {o}", "LOCK.ACQUIRE plain {o} ONCE", "LOCK.ACQUIRE both {o} FENCED",
     "LOCK.MACQUIRE 2 plain both {o}", "LOCK.MACQUIRE 2 both plain {o} ONCE", "LOCK.FAIR both {o} SESSION",
     "LOCK.RWREAD rw {o}", "LOCK.RWREAD rw {o} ONCE", "LOCK.RWWRITE rw {o}", "LOCK.RWREAD rw {o} SESSION",
@@ -50,71 +50,71 @@ class Play:
     def words(self, table):
         return self.dice.choice(table).format(o=self.dice.choice(OWNERS), k=self.dice.choice(KEYS)).split()
 
-    def ask(self):
+    def request(self):
         actor = self.idle.pop() if self.idle else self.server.actor()
         waits = self.dice.random() < 0.7
-        actor.send(*self.words(ASKS), *(("BLOCK", 0) if waits else ()))
+        actor.send(*self.words(REQUESTS), *(("BLOCK", 0) if waits else ()))
         if not waits:
-            answer = actor.outcome()
-            assert answer is None or not self.in_quarantine or isinstance(answer, ResponseError)
+            reply = actor.outcome()
+            assert reply is None or not self.in_quarantine or isinstance(reply, ResponseError)
             self.idle.append(actor)
             return
-        wait_for(lambda: actor.has_reply() or actor.is_blocked(), what="an answer, or the wait to begin")
+        wait_for(lambda: actor.has_reply() or actor.is_blocked(), what="a reply, or the wait to begin")
         self.waiting.append(actor)
 
     def change(self):
         try:
             self.server.control.execute_command(*self.words(CHANGES))
         except ResponseError:
-            pass  # there was nothing to change
+            pass  # there is nothing to change
 
     def die(self):
         actors = self.waiting or self.idle
         if actors:
             actors.pop(self.dice.randrange(len(actors))).kill_socket()
 
-    def turn(self):
+    def switch(self):
         if self.in_quarantine:
             end(self.server)
         else:
             begin(self.server)
-            self.hear()  # what was granted until then
+            self.receive()  # the grants until then
         self.in_quarantine = not self.in_quarantine
 
-    def hear(self):
+    def receive(self):
         for actor in [actor for actor in self.waiting if actor.has_reply()]:
-            answer = actor.outcome()
-            assert answer is None or not self.in_quarantine or isinstance(answer, ResponseError), answer
+            reply = actor.outcome()
+            assert reply is None or not self.in_quarantine or isinstance(reply, ResponseError), reply
             self.waiting.remove(actor)
             self.idle.append(actor)
 
     def step(self):
         was_on, before = self.in_quarantine, self.before
-        self.dice.choices([self.ask, self.change, self.die, self.turn], [8, 6, 1, 1.5])[0]()
+        self.dice.choices([self.request, self.change, self.die, self.switch], [8, 6, 1, 1.5])[0]()
         self.before = self.holds()
         if was_on and self.in_quarantine:
             more = {hold: count for hold, count in self.before.items() if count > before.get(hold, 0)}
-            assert not more, f"taken in a quarantine: {more}"
-            self.hear()
+            assert not more, f"granted in a quarantine: {more}"
+            self.receive()
         elif not self.in_quarantine:
-            self.hear()
+            self.receive()
 
     def finish(self):
-        """Everybody who waits is served, or refused, when what is in the way goes again and again."""
+        """All waiters are granted, or refused, when the holds are forced again and again."""
         if self.in_quarantine:
-            self.turn()
+            self.switch()
 
         def all_served():
             for key in KEYS:
                 self.server.control.execute_command("LOCK.FORCE", key)
             return self.server.info("lock")["lock_waiters"] == 0
 
-        wait_for(all_served, 20, "all to be served")
-        wait_for(lambda: self.hear() or not self.waiting, what="all to be told")
+        wait_for(all_served, 20, "all waits to end")
+        wait_for(lambda: self.receive() or not self.waiting, what="all replies")
 
 
 @pytest.mark.parametrize("seed", range(drawn(40)))
-def test_any_sequence(server, seed):
+def test_no_hold_is_granted_in_a_quarantine(server, seed):
     leave_no_positions(server)
     play = Play(server, seed)
     for _ in range(STEPS):

@@ -1,9 +1,10 @@
-"""REPLICAS n ms: every event between grant and acknowledgement, for every kind of request, granted at once or after a wait.
+"""REPLICAS n ms: every event between grant and acknowledgement, for every kind of request, granted at once or after a
+wait.
 
-Its client is told one thing, which is true; nothing stays held that nobody was told of; who waits behind it is granted; and
-the replica has the same.
+The client receives one reply, which is true; no hold remains of which no client has been notified; the waiter behind it
+is granted; and the replica has the same data.
 
-The replica lives, behind a proxy that swallows what master and replica say to each other until the event has happened.
+The replica runs behind a proxy that swallows all traffic between master and replica until the event has happened.
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from model.replicas_scene import KEEPS_OUT, KINDS, LETS_IN, LONG, answer, asks, 
 # Long enough for a busy machine to set the scene in.
 SHORT = scaled_ms(500)
 
-# What the client hears.
-GRANT, NULL, REFUSED, UNBLOCKED, NOTHING = "the grant", "null", "NOREPLICAS", "UNBLOCKED", "nothing: it is dead"
+# What the client receives.
+GRANT, NULL, REFUSED, UNBLOCKED, NOTHING = "the grant", "null", "NOREPLICAS", "UNBLOCKED", "nothing: it has died"
 
 CASES = [f"{kind}, {when}" for kind in KINDS for when in ("at once", "after a wait")] + ["renewal"]
 
@@ -36,26 +37,26 @@ class Stage:
         self.kind = "plain" if self.renews else self.kind
         self.a, self.w = server.actor("a"), None
 
-    def say(self, line):
+    def call(self, line):
         return self.server.control.execute_command(*line.split())
 
     @property
     def first(self):
-        """By which somebody else keeps o out, and o somebody else."""
+        """The command with which another owner holds the lock before o, and with which w requests it."""
         return KEEPS_OUT.get(self.kind, "LOCK.ACQUIRE k x")
 
-    def queue(self, actor, *words):
+    def wait(self, actor, *words):
         actor.send(*words)
         actor.wait_blocked()
         return actor
 
     def set(self):
-        """All up to the silence; afterwards `asks` is what begins the wait for the replica."""
+        """All steps before the proxy swallows; afterwards grant() begins the wait for the replica."""
         if self.renews:
             assert self.a.call(*asks(self.kind, "PX", LONG)) == 1
         elif self.when == "after a wait":
-            self.say(self.first)
-            self.queue(self.a, *asks(self.kind, *self.event.options, "BLOCK", 0))
+            self.call(self.first)
+            self.wait(self.a, *asks(self.kind, *self.event.options, "BLOCK", 0))
         wait_for_sync(self.server, self.replica)
 
     def grant(self):
@@ -64,42 +65,42 @@ class Stage:
         elif self.when == "at once":
             begin(self.server, self.a, *asks(self.kind, *self.event.options))
         else:
-            self.say(LETS_IN.get(self.kind, "LOCK.RELEASE k x"))
+            self.call(LETS_IN.get(self.kind, "LOCK.RELEASE k x"))
             wait_awaiting(self.server, 1)
         if self.event.behind:
-            self.w = self.queue(self.server.actor("w"), *self.first.replace(" x", " w").split(), "BLOCK", 0)
+            self.w = self.wait(self.server.actor("w"), *self.first.replace(" x", " w").split(), "BLOCK", 0)
 
     # The end
 
-    def hear(self):
-        told = self.event.renewal if self.renews else self.event.told
-        if told is NOTHING:
+    def receive(self):
+        expected = self.event.renewal if self.renews else self.event.reply
+        if expected is NOTHING:
             return
-        heard = self.a.outcome(timeout=10)
-        if told is GRANT:
-            assert heard == (1 if self.renews else answer(self.kind)), heard
-        elif told is NULL:
-            assert heard is None, heard
+        reply = self.a.outcome(timeout=10)
+        if expected is GRANT:
+            assert reply == (1 if self.renews else answer(self.kind)), reply
+        elif expected is NULL:
+            assert reply is None, reply
         else:
-            assert code_of(heard) == told, heard
-        if self.event.cuts_off:
+            assert code_of(reply) == expected, reply
+        if self.event.closes:
             self.a.wait_closed()
         else:
-            assert self.a.call("PING") == "PONG", "it was told twice"
+            assert self.a.call("PING") == "PONG", "it received two replies"
 
-    def stands(self):
+    def remains(self):
         if self.renews:
-            return self.event.renewal_stands
-        return self.event.told is GRANT or self.event.stands
+            return self.event.renewal_remains
+        return self.event.reply is GRANT or self.event.remains
 
     def release(self):
         if self.kind == "multikey":
-            assert self.say("LOCK.MRELEASE 2 k l o") == 2
+            assert self.call("LOCK.MRELEASE 2 k l o") == 2
         else:
-            assert self.say("LOCK.RELEASE k o" + (" PERMITS 2" if self.kind == "permits" else "")) == 0
+            assert self.call("LOCK.RELEASE k o" + (" PERMITS 2" if self.kind == "permits" else "")) == 0
 
     def end(self):
-        if self.stands():
+        if self.remains():
             self.server.settle()
             assert self.server.control.hgetall("k") == hash_of(self.kind)
             assert self.w is None or not self.w.has_reply()
@@ -126,28 +127,28 @@ class Stage:
 @dataclass(frozen=True)
 class Event:
     do: object
-    """Says it while nothing gets to the replica, or back. What follows behind a `yield` is said when the replica is heard
-    again and the client has been told."""
-    told: str
+    """Runs while nothing reaches the replica, or comes back from it. The part after a `yield` runs when the replica can
+    be reached again and the client has its reply."""
+    reply: str
     renewal: str = GRANT
-    """What the client of a renewal is told."""
-    stands: bool = False
-    """Whether there is a hold though o's client was not told of it: another one was."""
-    renewal_stands: bool = True
+    """What the client of a renewal receives."""
+    remains: bool = False
+    """Whether there is a hold although o's client was not notified of it: another client was."""
+    renewal_remains: bool = True
     options: tuple = ("PX", LONG, "REPLICAS", 1, LONG)
     behind: bool = True
-    """Whether somebody waits behind it."""
+    """Whether another client waits behind it."""
     leaves: tuple = ()
-    """Keys that nobody but their TTL takes away."""
-    cuts_off: bool = False
-    """Whether the server closes the connection behind the answer."""
+    """Keys that only expire, and are not deleted."""
+    closes: bool = False
+    """Whether the server closes the connection after the reply."""
 
 
-def says(line, **others):
-    """The same for each kind; `others` are of some."""
+def sends(line, **others):
+    """Sends the same line for each kind, except the kinds in `others`."""
 
     def do(stage):
-        stage.say(others.get(stage.kind, line).format(id=stage.a.client_id))
+        stage.call(others.get(stage.kind, line).format(id=stage.a.client_id))
 
     return do
 
@@ -157,36 +158,36 @@ def dies(stage):
 
 
 def time_ends(*lines):
-    """After these lines; then the others, behind the answer."""
+    """The time for replicas ends after the first line; the other lines follow after the reply."""
     before, after = lines[:1], lines[1:]
 
     def do(stage):
         for line in before:
-            stage.say(line)
+            stage.call(line)
         wait_for(stage.a.has_reply, 10, "its time to end")
         yield
         for line in after:
-            stage.say(line)
+            stage.call(line)
 
     return do
 
 
 def between(first, second):
     def do(stage):
-        stage.say(first)
+        stage.call(first)
         yield
-        stage.say(second)
+        stage.call(second)
 
     return do
 
 
-def asks_once(stage):
-    """Another client of the owner, told at once."""
+def requests_once(stage):
+    """Another client of the owner sends the request with ONCE, and receives the reply at once."""
     assert stage.server.actor().call(*asks(stage.kind, "PX", LONG, "ONCE")) == answer(stage.kind)
 
 
-def asks_once_and_the_first_dies(stage):
-    asks_once(stage)
+def requests_once_and_the_first_dies(stage):
+    requests_once(stage)
     dies(stage)
 
 
@@ -207,52 +208,52 @@ def is_killed(stage):
     stage.replica.control.execute_command("REPLICAOF", HOST, stage.proxy.port)
 
 
-def comes_back(stage):
-    """Its link breaks; the next one brings all."""
-    stage.say("CLIENT KILL TYPE replica")
+def reconnects(stage):
+    """Its link breaks; with the next link it receives all."""
+    stage.call("CLIENT KILL TYPE replica")
 
 
 def becomes_a_replica(stage):
-    stage.say(f"REPLICAOF {HOST} {free_port()}")
+    stage.call(f"REPLICAOF {HOST} {free_port()}")
     yield
-    stage.say("REPLICAOF NO ONE")
-    assert stage.server.control.hgetall("k") == hash_of(stage.kind), "the keys are the new master's to change"
+    stage.call("REPLICAOF NO ONE")
+    assert stage.server.control.hgetall("k") == hash_of(stage.kind), "only the new master may change the keys"
 
 
-OF_SEVERAL = dict(multikey="LOCK.MRELEASE 2 k l o", permits="LOCK.RELEASE k o PERMITS 2")
+RELEASES = dict(multikey="LOCK.MRELEASE 2 k l o", permits="LOCK.RELEASE k o PERMITS 2")
 IN_TIME = ("PX", LONG, "REPLICAS", 1, SHORT)
 LEASE_FIRST = ("PX", SHORT, "REPLICAS", 1, LONG)
-GONE = dict(told=REFUSED, renewal=REFUSED, renewal_stands=False)
-LEFT = dict(leaves=("lock:lease:",))  # by who deletes a lock's key
+GONE = dict(reply=REFUSED, renewal=REFUSED, renewal_remains=False)
+LEFT = dict(leaves=("lock:lease:",))  # after a direct deletion of a lock's key
 
 EVENTS = {
-    "nothing": Event(says("PING"), GRANT),
+    "nothing": Event(sends("PING"), GRANT),
     "client dies": Event(dies, NOTHING, NOTHING),
-    "client is killed": Event(says("CLIENT KILL ID {id}"), NOTHING, NOTHING),
+    "client is killed": Event(sends("CLIENT KILL ID {id}"), NOTHING, NOTHING),
     "time ends": Event(time_ends(), REFUSED, REFUSED, options=IN_TIME),
-    "lease ends": Event(time_ends(), REFUSED, REFUSED, renewal_stands=False, options=LEASE_FIRST),
-    "FORCE": Event(says("LOCK.FORCE k"), **GONE),
-    "DEL": Event(says("DEL k"), **GONE, **LEFT),
-    "UNLINK": Event(says("UNLINK k"), **GONE, **LEFT),
-    "EXPIRE": Event(says("PEXPIRE k 0"), **GONE, **LEFT),
-    "FLUSHALL": Event(says("FLUSHALL"), **GONE),
-    "FLUSHDB": Event(says("FLUSHDB ASYNC"), **GONE),
-    "released by another": Event(says("LOCK.RELEASE k o", **OF_SEVERAL), **GONE),
-    "CANCEL": Event(says("LOCK.CANCEL k o"), NULL),
+    "lease ends": Event(time_ends(), REFUSED, REFUSED, renewal_remains=False, options=LEASE_FIRST),
+    "FORCE": Event(sends("LOCK.FORCE k"), **GONE),
+    "DEL": Event(sends("DEL k"), **GONE, **LEFT),
+    "UNLINK": Event(sends("UNLINK k"), **GONE, **LEFT),
+    "EXPIRE": Event(sends("PEXPIRE k 0"), **GONE, **LEFT),
+    "FLUSHALL": Event(sends("FLUSHALL"), **GONE),
+    "FLUSHDB": Event(sends("FLUSHDB ASYNC"), **GONE),
+    "released by another": Event(sends("LOCK.RELEASE k o", **RELEASES), **GONE),
+    "CANCEL": Event(sends("LOCK.CANCEL k o"), NULL),
     "CANCEL RELEASE": Event(
-        says("LOCK.CANCEL k o RELEASE", permits="LOCK.CANCEL k o RELEASE PERMITS 2"),
-        NULL, REFUSED, renewal_stands=False,
+        sends("LOCK.CANCEL k o RELEASE", permits="LOCK.CANCEL k o RELEASE PERMITS 2"),
+        NULL, REFUSED, renewal_remains=False,
     ),  # fmt: skip
-    "CLIENT UNBLOCK": Event(says("CLIENT UNBLOCK {id}"), NULL, NULL),
-    "CLIENT UNBLOCK ERROR": Event(says("CLIENT UNBLOCK {id} ERROR"), UNBLOCKED, UNBLOCKED),
+    "CLIENT UNBLOCK": Event(sends("CLIENT UNBLOCK {id}"), NULL, NULL),
+    "CLIENT UNBLOCK ERROR": Event(sends("CLIENT UNBLOCK {id} ERROR"), UNBLOCKED, UNBLOCKED),
     "SWAPDB": Event(between("SWAPDB 0 1", "SWAPDB 0 1"), GRANT, behind=False),
     "CLIENT PAUSE WRITE": Event(between(f"CLIENT PAUSE {LONG} WRITE", "CLIENT UNPAUSE"), GRANT),
     "CLIENT PAUSE WRITE and time ends": Event(
         time_ends(f"CLIENT PAUSE {LONG} WRITE", "CLIENT UNPAUSE"), REFUSED, REFUSED, options=IN_TIME
     ),
-    "CLIENT PAUSE ALL": Event(says(f"CLIENT PAUSE {scaled_ms(50)} ALL"), GRANT),
-    "ONCE": Event(asks_once, GRANT),
-    "ONCE and the first dies": Event(asks_once_and_the_first_dies, NOTHING, NOTHING, stands=True),
+    "CLIENT PAUSE ALL": Event(sends(f"CLIENT PAUSE {scaled_ms(50)} ALL"), GRANT),
+    "ONCE": Event(requests_once, GRANT),
+    "ONCE and the first dies": Event(requests_once_and_the_first_dies, NOTHING, NOTHING, remains=True),
     "MODULE UNLOAD": Event(unloads, GRANT),
     "min-replicas-to-write": Event(
         between("CONFIG SET min-replicas-to-write 3", "CONFIG SET min-replicas-to-write 0"), GRANT
@@ -267,9 +268,9 @@ EVENTS = {
     ),
     "replica is promoted": Event(is_promoted, REFUSED, REFUSED, options=IN_TIME),
     "replica is killed": Event(is_killed, REFUSED, REFUSED, options=IN_TIME),
-    "replica comes back": Event(comes_back, GRANT),
+    "replica reconnects": Event(reconnects, GRANT),
     "master becomes a replica": Event(
-        becomes_a_replica, UNBLOCKED, UNBLOCKED, stands=True, behind=False, cuts_off=True
+        becomes_a_replica, UNBLOCKED, UNBLOCKED, remains=True, behind=False, closes=True
     ),
 }
 
@@ -292,10 +293,10 @@ def new_server():
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", EVENTS)
-def test_event(server, name, case):
+def test_event_between_grant_and_acknowledgement(server, name, case):
     event = EVENTS[name]
     if "UNBLOCK" in name and not (server.is_valkey or server.version >= (7, 4)):
-        pytest.skip("CLIENT UNBLOCK answers 0 here")
+        pytest.skip("CLIENT UNBLOCK replies 0 on this server")
     if case == "renewal" and name.startswith("ONCE"):
         pytest.skip("a renewal has no ONCE")
     wait_for(lambda: online(server) == 1, 20, "the master to know its replica")
@@ -305,9 +306,9 @@ def test_event(server, name, case):
         stage.grant()
         steps = event.do(stage) or iter(())
         next(steps, None)
-    stage.hear()
+    stage.receive()
     next(steps, None)
     stage.end()
-    wait_for(lambda: online(server) == 1, 20, "the replica to be back")
+    wait_for(lambda: online(server) == 1, 20, "the replica to be connected again")
     wait_for_sync(server, stage.replica)
     assert stage.replica.dump() == server.dump()

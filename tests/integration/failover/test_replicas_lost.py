@@ -1,4 +1,4 @@
-"""REPLICAS n ms: what happens between the grant and its acknowledgement."""
+"""REPLICAS n ms: events between the grant and its acknowledgement."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def clients_unblock(server):
     return server.is_valkey or server.version >= (7, 4)
 
 
-# ---- the client goes, or gives up ----
+# ---- the client dies, or gives up ----
 
 
 @each_kind
@@ -56,7 +56,7 @@ def test_hold_of_a_client_that_dies_is_released_and_handed_off(server, actor, ki
         assert server.control.hgetall("k") == {"w": "1"}
 
 
-def test_client_that_dies_after_its_wait_and_before_the_acknowledgement(server, actor):
+def test_hold_is_released_if_its_client_dies_before_acknowledgement(server, actor):
     server.control.execute_command("LOCK.FAIR", "k", "x")
     a = actor("a")
     a.send("LOCK.FAIR", "k", "o", "BLOCK", 0, "SESSION", "FENCED", "REPLICAS", 2, LONG)
@@ -71,7 +71,7 @@ def test_client_that_dies_after_its_wait_and_before_the_acknowledgement(server, 
 
 @each_kind
 @pytest.mark.parametrize("more", [(), ("RELEASE",)], ids=["cancel", "release"])
-def test_cancel_releases_and_answers_null(server, actor, kind, more):
+def test_cancel_releases_and_replies_null(server, actor, kind, more):
     with silent(*server.replicas):
         a = begin(server, actor("a"), *asks(kind, "REPLICAS", 2, LONG))
         assert server.control.execute_command("LOCK.CANCEL", "k", "other", *more) == 0
@@ -96,7 +96,7 @@ def test_client_unblock_releases(server, actor, kind):
 
 def test_client_unblock_with_an_error_releases(server, actor):
     if not clients_unblock(server):
-        pytest.skip("CLIENT UNBLOCK answers 0 here")
+        pytest.skip("CLIENT UNBLOCK replies 0 on this server")
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG)
         assert server.control.execute_command("CLIENT", "UNBLOCK", a.client_id, "ERROR") == 1
@@ -104,7 +104,7 @@ def test_client_unblock_with_an_error_releases(server, actor):
         wait_free(server)
 
 
-# ---- the hold goes ----
+# ---- the hold ends ----
 
 
 def forced(server):
@@ -128,48 +128,48 @@ def overwritten(server):
     server.control.set("k", "text")
 
 
-GOES = pytest.mark.parametrize("goes", [forced, deleted, flushed, released, overwritten], ids=lambda f: f.__name__)
+ENDS = pytest.mark.parametrize("end", [forced, deleted, flushed, released, overwritten], ids=lambda f: f.__name__)
 
 
-@GOES
+@ENDS
 @pytest.mark.parametrize("kind", ["plain", "fair", "write", "read"])
-def test_nobody_is_told_of_a_hold_that_is_gone(server, actor, kind, goes):
+def test_hold_that_has_ended_is_replied_NOREPLICAS(server, actor, kind, end):
     with silent(*server.replicas):
         a = begin(server, actor("a"), *asks(kind, "REPLICAS", 2, LONG))
-        goes(server)
+        end(server)
         server.settle()
     assert no_replicas(a.outcome())
     assert server.control.type("k") in ("none", "string")
 
 
-@GOES
-def test_who_took_it_meanwhile_keeps_it(server, actor, goes):
-    if goes is overwritten:
-        pytest.skip("nobody can take it")
+@ENDS
+def test_owner_that_acquired_it_in_the_meantime_keeps_it(server, actor, end):
+    if end is overwritten:
+        pytest.skip("it cannot be acquired")
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG)
-        goes(server)
+        end(server)
         assert actor("x").call("LOCK.ACQUIRE", "k", "x") == 1
     assert no_replicas(a.outcome())
     server.settle()
     assert server.control.hgetall("k") == {"x": "1"}
 
 
-@GOES
-def test_what_the_same_owner_took_anew_stays(server, actor, goes):
-    if goes is overwritten:
-        pytest.skip("nobody can take it")
+@ENDS
+def test_new_hold_of_the_same_owner_remains(server, actor, end):
+    if end is overwritten:
+        pytest.skip("it cannot be acquired")
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG)
-        goes(server)
-        assert actor("anew").call("LOCK.ACQUIRE", "k", "o") == 1
+        end(server)
+        assert actor("new").call("LOCK.ACQUIRE", "k", "o") == 1
     assert no_replicas(a.outcome())
     server.settle()
     assert server.control.hgetall("k") == {"o": "1"}
 
 
 @each_kind
-def test_lease_that_ends_first_is_no_grant(server, actor, kind):
+def test_lease_that_expires_first_is_no_grant(server, actor, kind):
     lease = scaled_ms(100)
     with silent(*server.replicas):
         a, before = actor("a"), server.now_ms()
@@ -180,7 +180,7 @@ def test_lease_that_ends_first_is_no_grant(server, actor, kind):
         assert actor("x").call("LOCK.MACQUIRE", 2, "k", "l", "x") == 2
 
 
-def test_one_lock_of_several_that_is_gone_gives_the_others_back(server, actor):
+def test_multikey_hold_that_has_lost_one_lock_releases_the_others(server, actor):
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.MACQUIRE", 2, "k", "l", "o", "REPLICAS", 2, LONG)
         server.control.execute_command("LOCK.FORCE", "l")
@@ -188,7 +188,7 @@ def test_one_lock_of_several_that_is_gone_gives_the_others_back(server, actor):
     wait_free(server)
 
 
-def test_hold_goes_along_with_swapdb(server, actor):
+def test_hold_moves_with_SWAPDB(server, actor):
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG)
         server.control.swapdb(0, 1)
@@ -199,7 +199,7 @@ def test_hold_goes_along_with_swapdb(server, actor):
 # ---- other requests of the same owner ----
 
 
-def test_repeat_by_once_relies_on_the_hold_and_has_replicas_of_its_own(server, actor):
+def test_repeat_with_ONCE_keeps_the_hold_and_waits_for_its_own_replicas(server, actor):
     with silent(*server.replicas):
         first = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "ONCE", "REPLICAS", 2, LONG)
         again = begin(server, actor("b"), "LOCK.ACQUIRE", "k", "o", "ONCE", "REPLICAS", 1, LONG)
@@ -213,7 +213,7 @@ def test_repeat_by_once_relies_on_the_hold_and_has_replicas_of_its_own(server, a
 
 
 @pytest.mark.parametrize("sooner", ["first", "again"])
-def test_two_by_once_that_are_not_acknowledged_release_once(server, actor, sooner):
+def test_two_requests_with_ONCE_not_acknowledged_release_once(server, actor, sooner):
     soon, late = scaled_ms(100), scaled_ms(250)
     times = (soon, late) if sooner == "first" else (late, soon)
     with silent(*server.replicas):
@@ -224,7 +224,7 @@ def test_two_by_once_that_are_not_acknowledged_release_once(server, actor, soone
         wait_free(server)
 
 
-def test_repeat_that_was_told_keeps_the_hold(server, actor):
+def test_repeat_with_a_reply_keeps_the_hold(server, actor):
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "ONCE", "REPLICAS", 2, scaled_ms(1000))
         assert actor("b").call("LOCK.ACQUIRE", "k", "o", "ONCE") == 1
@@ -233,7 +233,7 @@ def test_repeat_that_was_told_keeps_the_hold(server, actor):
         assert server.control.hgetall("k") == {"o": "1"}
 
 
-def test_renewal_meanwhile_keeps_the_hold(server, actor):
+def test_renewal_in_the_meantime_keeps_the_hold(server, actor):
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, scaled_ms(1000))
         assert actor("b").call("LOCK.RENEW", "k", "o", "PX", LONG) == 1
@@ -242,7 +242,7 @@ def test_renewal_meanwhile_keeps_the_hold(server, actor):
         assert server.control.hgetall("k") == {"o": "1"}
 
 
-def test_session_is_bound_when_its_client_is_told(server, actor):
+def test_session_is_bound_when_its_client_receives_the_reply(server, actor):
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "SESSION", "REPLICAS", 2, LONG)
         assert server.info("lock")["lock_sessions"] == 0
@@ -255,7 +255,7 @@ def test_session_is_bound_when_its_client_is_told(server, actor):
 # ---- the server ----
 
 
-def test_pause_holds_the_release_but_not_the_answer(server, actor):
+def test_pause_delays_the_release_but_not_the_reply(server, actor):
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, scaled_ms(1000))
         server.control.client_pause(LONG, all=False)
@@ -265,7 +265,7 @@ def test_pause_holds_the_release_but_not_the_answer(server, actor):
         wait_free(server)
 
 
-def test_in_a_pause_replicas_acknowledge_by_themselves(server, actor):
+def test_replicas_acknowledge_by_themselves_in_a_pause(server, actor):
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG)
         server.control.client_pause(LONG, all=False)
@@ -273,10 +273,10 @@ def test_in_a_pause_replicas_acknowledge_by_themselves(server, actor):
     server.control.client_unpause()
 
 
-def test_answer_that_waits_outlives_a_pause_of_all_clients(server, actor):
+def test_reply_that_waits_is_sent_after_a_pause_of_all_clients(server, actor):
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG)
-        server.control.client_pause(scaled_ms(200), all=True)  # which nobody can end
+        server.control.client_pause(scaled_ms(200), all=True)  # which no client can end
     assert a.reply() == 1
     assert server.control.hgetall("k") == {"o": "1"}
 
@@ -293,14 +293,14 @@ def test_noreplicas_reply_precedes_the_release_while_writes_are_refused(server, 
         wait_free(server)
 
 
-def test_unload_is_refused_while_an_answer_waits(server, actor):
+def test_unload_is_refused_while_a_reply_waits(server, actor):
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG)
         assert not server.unloads()
     assert a.reply() == 1
 
 
-def test_client_that_the_server_will_not_block(server, actor, checking_build):
+def test_hold_of_a_client_that_cannot_be_blocked_is_released(server, actor, checking_build):
     arm(server, "block", "fail")
     assert no_replicas(actor("a").attempt("LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG))
     wait_passed(server)
@@ -310,7 +310,7 @@ def test_client_that_the_server_will_not_block(server, actor, checking_build):
 # ---- replicas and roles ----
 
 
-def test_demoted_master_unblocks_and_the_holds_are_the_new_masters(make_server, actor):
+def test_demoted_master_unblocks_and_the_new_master_has_the_holds(make_server, actor):
     server = make_server()
     replica = add_replica(server)
     a = server.actor("a")
@@ -328,7 +328,7 @@ def test_demoted_master_unblocks_and_the_holds_are_the_new_masters(make_server, 
     assert server.dump() == replica.dump() and awaiting(server) == 0
 
 
-def test_failover_command_answers_everybody(make_server):
+def test_FAILOVER_sends_a_reply_to_every_client(make_server):
     server = make_server()
     replica = add_replica(server)
     clients = [server.actor(f"c{i}") for i in range(20)]
@@ -348,7 +348,7 @@ def test_failover_command_answers_everybody(make_server):
     assert awaiting(server) == 0
 
 
-def test_replica_that_comes_back_acknowledges(make_server, actor):
+def test_replica_that_has_been_restarted_acknowledges(make_server, actor):
     server = make_server(repl_diskless_sync_delay=0)
     replica = add_replica(server)
     a = server.actor("a")
@@ -369,7 +369,7 @@ def test_replica_that_comes_back_acknowledges(make_server, actor):
     assert replica.control.hgetall("l") == {"o": "1"}
 
 
-def test_new_replica_may_be_the_one_that_acknowledges(make_server):
+def test_new_replica_can_acknowledge(make_server):
     server = make_server(repl_diskless_sync_delay=0)
     replica = add_replica(server)
     a = server.actor("a")
@@ -391,23 +391,24 @@ def cut_pair(make_server):
         yield server, replica, proxy
 
 
-def test_link_that_is_cut_at_any_byte_is_made_up_for(cut_pair):
-    """In the grant, in the question, in the acknowledgement: the replica comes back within a second, and has it."""
+def test_grant_is_acknowledged_after_its_link_was_cut_at_any_byte(cut_pair):
+    """In the grant, in the request to acknowledge, in the acknowledgement: the replica reconnects within a second, and
+    has the grant."""
     server, replica, proxy = cut_pair
     a = server.actor("a")
     for at, cut in enumerate([{"reply": 1}, {"reply": 40}, {"reply": 110}, {"request": 1}, {"request": 30}]):
         proxy.cut(**cut)
         assert a.call("LOCK.ACQUIRE", f"k{at}", "o", "PX", LONG, "REPLICAS", 1, LONG, timeout=20) == 1
         assert replica.control.hgetall(f"k{at}") == {"o": "1"}
-        wait_for(lambda: proxy.has_cut() and online(server) == 1, 20, "the replica to be back")
+        wait_for(lambda: proxy.has_cut() and online(server) == 1, 20, "the replica to be connected again")
 
 
-def test_nothing_of_the_question_is_in_the_aof(make_server):
+def test_request_to_acknowledge_is_not_in_the_aof(make_server):
     server = make_server(appendonly="yes")
     add_replica(server)
     assert server.actor("a").call("LOCK.ACQUIRE", "k", "o", "REPLICAS", 1, LONG) == 1
-    said = commands_in(aof_of(server))
-    assert not [words for words in said if words[0].upper() == "REPLCONF"]
+    written = commands_in(aof_of(server))
+    assert not [words for words in written if words[0].upper() == "REPLCONF"]
     before = server.dump()
     server.kill()
     server.start()
@@ -415,7 +416,7 @@ def test_nothing_of_the_question_is_in_the_aof(make_server):
 
 
 @each_kind
-def test_promoted_replica_has_what_was_told(make_server, kind):
+def test_promoted_replica_has_all_acknowledged_grants(make_server, kind):
     server = make_server()
     replica = add_replica(server)
     assert server.actor("a").call(*asks(kind, "PX", LONG, "REPLICAS", 1, LONG)) == answer(kind)

@@ -1,4 +1,5 @@
-"""LOCK.RENEW with REPLICAS: what is told when the hold goes, or was in flight, before replicas acknowledge. And times."""
+"""LOCK.RENEW with REPLICAS: the replies if the hold ends, or its grant has no reply yet, before replicas acknowledge.
+And times."""
 
 import pytest
 
@@ -21,7 +22,7 @@ RENEWS = ("LOCK.RENEW", "k", "o", "PX", LONG, "REPLICAS", 1, LONG)
 
 @each_kind
 @pytest.mark.parametrize("how", ["LOCK.FORCE k", "DEL k", "FLUSHALL", "PEXPIRE k 0"])
-def test_who_has_lost_the_hold_meanwhile_is_not_told_that_it_is_renewed(server, replica, actor, kind, how):
+def test_renewal_of_a_hold_lost_before_acknowledgement_is_an_error(server, replica, actor, kind, how):
     renewer = actor("o")
     renewer.call(*asks(kind, "PX", LONG))
     with silent(replica):
@@ -32,7 +33,7 @@ def test_who_has_lost_the_hold_meanwhile_is_not_told_that_it_is_renewed(server, 
     assert server.control.hgetall("k") == {"other": "1"}
 
 
-def test_it_goes_along_with_swapdb(server, replica, actor):
+def test_renewal_moves_with_SWAPDB(server, replica, actor):
     renewer = actor("o")
     renewer.call(*asks("plain", "PX", LONG))
     with silent(replica):
@@ -42,7 +43,7 @@ def test_it_goes_along_with_swapdb(server, replica, actor):
 
 
 @each_kind
-def test_owner_that_took_it_anew_meanwhile_is_not_told_of_the_old_one(server, replica, actor, kind):
+def test_renewal_is_an_error_if_the_owner_has_a_new_hold(server, replica, actor, kind):
     renewer = actor("o")
     renewer.call(*asks(kind, "PX", LONG))
     with silent(replica):
@@ -54,7 +55,7 @@ def test_owner_that_took_it_anew_meanwhile_is_not_told_of_the_old_one(server, re
 
 
 @each_kind
-def test_hold_of_which_neither_is_told_is_released(server, replica, actor, kind):
+def test_hold_is_released_if_neither_grant_nor_renewal_is_acknowledged(server, replica, actor, kind):
     acquirer, renewer, within = actor("a"), actor("b"), scaled_ms(50)
     with silent(replica):
         begin(server, acquirer, *asks(kind, "PX", LONG, "REPLICAS", 1, LONG))
@@ -62,13 +63,13 @@ def test_hold_of_which_neither_is_told_is_released(server, replica, actor, kind)
         renewer.send(*RENEWS[:-1], within)
         assert code_of(renewer.outcome()) == "NOREPLICAS"
         assert server.now_ms() - before >= within
-        assert server.control.hgetall("k") == hash_of(kind)  # the first may be told yet
+        assert server.control.hgetall("k") == hash_of(kind)  # the first request may still get its reply
         acquirer.kill_socket()
         wait_for(lambda: not server.control.exists("k"), what="the hold to be released")
 
 
 @each_kind
-def test_hold_of_which_the_renewal_is_told_stays(server, replica, actor, kind):
+def test_hold_remains_if_its_renewal_is_acknowledged(server, replica, actor, kind):
     acquirer, renewer = actor("a"), actor("b")
     with silent(replica):
         begin(server, acquirer, *asks(kind, "PX", LONG, "REPLICAS", 1, LONG))
@@ -80,7 +81,7 @@ def test_hold_of_which_the_renewal_is_told_stays(server, replica, actor, kind):
     assert server.control.hgetall("k") == hash_of(kind)
 
 
-def test_cancel_does_not_end_it(server, replica, actor):
+def test_cancel_does_not_end_a_renewal(server, replica, actor):
     renewer = actor("o")
     renewer.call(*asks("plain", "PX", LONG))
     with silent(replica):
@@ -91,7 +92,7 @@ def test_cancel_does_not_end_it(server, replica, actor):
     assert server.control.hgetall("k") == {"o": "1"}
 
 
-def test_client_that_dies_leaves_the_hold(server, replica, actor):
+def test_hold_remains_if_the_client_of_a_renewal_dies(server, replica, actor):
     renewer = actor("o")
     renewer.call(*asks("plain", "PX", LONG))
     with silent(replica):
@@ -101,8 +102,8 @@ def test_client_that_dies_leaves_the_hold(server, replica, actor):
     assert server.control.hgetall("k") == {"o": "1"}
 
 
-def test_longest_time_there_is_after_a_wait(server, actor):
-    """It is counted from the grant, which comes later than the command."""
+def test_longest_possible_time_counts_from_a_grant_after_a_wait(server, actor):
+    """The grant is later than the command."""
     waiter = actor("w")
     server.control.execute_command("LOCK.ACQUIRE", "k", "x", "PX", LONG)
     longest = (1 << 63) - 1 - server.now_ms() - 3000
@@ -113,12 +114,12 @@ def test_longest_time_there_is_after_a_wait(server, actor):
     assert waiter.reply() == 1
 
 
-def test_acknowledgement_that_came_while_the_server_was_busy_is_in_time(server, replica, actor):
-    """The server calls timers before it reads what has come meanwhile."""
-    asker, sleeper = actor("o"), actor("s")
+def test_acknowledgement_that_arrives_while_the_server_is_busy_counts(server, replica, actor):
+    """The server calls timers before it reads what has arrived in the meantime."""
+    acquirer, sleeper = actor("o"), actor("s")
     within = scaled_ms(1000)
     with silent(replica):
-        begin(server, asker, *asks("plain", "PX", LONG, "REPLICAS", 1, within))
+        begin(server, acquirer, *asks("plain", "PX", LONG, "REPLICAS", 1, within))
         sleeper.send("DEBUG", "SLEEP", (within + 500) / 1000)
-    assert asker.reply() == 1
+    assert acquirer.reply() == 1
     assert sleeper.reply() == "OK"

@@ -1,4 +1,4 @@
-"""Reserved positions of the fair queue are counted from the end of a quarantine."""
+"""The reserve of positions in the fair queue counts from the end of a quarantine."""
 
 import pytest
 
@@ -20,8 +20,8 @@ def server(make_server):
     return make_server(lock_fair_reserve=RESERVE, appendonly="yes", appendfsync="always")
 
 
-def earlier_life(server, *owners, **config):
-    """These wait, in this order, when the server dies. It is back, in quarantine, and nobody holds the lock."""
+def crash_with_waiters(server, *owners, **config):
+    """These owners wait, in this order, when the server dies. It is restarted in quarantine, and the lock is free."""
     hold(server)
     for owner in owners:
         ask(server, owner)
@@ -31,8 +31,8 @@ def earlier_life(server, *owners, **config):
     server.control.execute_command("LOCK.FORCE", "k")
 
 
-def test_positions_of_an_earlier_life_are_kept_until_then(server):
-    earlier_life(server, "f1", "f2", "f3")
+def test_positions_from_before_a_crash_are_kept_in_the_quarantine(server):
+    crash_with_waiters(server, "f1", "f2", "f3")
     assert order(server) == ["f1", "f2", "f3"]
     assert HOUR - MINUTE < left_of(server, "f1") <= HOUR + RESERVE
     server.let_pass(2 * RESERVE)
@@ -45,17 +45,17 @@ def test_positions_of_an_earlier_life_are_kept_until_then(server):
     wait_nothing_left(server)
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["in memory", "in keys only"])
-def test_and_for_the_reserve_from_then_on(server, asked):
-    """Not for what was foreseen before it was made shorter."""
-    earlier_life(server, "f1", "f2")
-    if asked:
+@pytest.mark.parametrize("in_memory", [True, False], ids=["in memory", "in keys only"])
+def test_positions_are_kept_for_the_reserve_from_its_end_on(server, in_memory):
+    """Not until the end that was written before the quarantine was made shorter."""
+    crash_with_waiters(server, "f1", "f2")
+    if in_memory:
         waiter = ask(server, "late")
         assert detached(server) == ["f1", "f2"]
     server.let_pass(2 * RESERVE)
     before = server.now_ms()
     end(server)
-    if not asked:
+    if not in_memory:
         waiter = ask(server, "late")
     assert order(server) == ["f1", "f2", "late"]
     assert RESERVE / 3 < left_of(server, "f1") <= RESERVE
@@ -65,7 +65,7 @@ def test_and_for_the_reserve_from_then_on(server, asked):
     wait_nothing_left(server)
 
 
-def test_position_whose_client_dies_in_it(server):
+def test_position_whose_client_dies_in_a_quarantine_is_kept(server):
     begin(server)
     first, second = ask(server, "f1"), ask(server, "f2")
     lose(server, first)
@@ -77,7 +77,7 @@ def test_position_whose_client_dies_in_it(server):
     assert server.now_ms() >= before + RESERVE
 
 
-def test_owner_that_comes_back_in_time_is_served_first(server):
+def test_owner_that_returns_in_time_is_granted_first(server):
     begin(server)
     first, second = ask(server, "f1"), ask(server, "f2")
     lose(server, first)
@@ -88,20 +88,20 @@ def test_owner_that_comes_back_in_time_is_served_first(server):
     assert not second.has_reply()
 
 
-def test_quarantine_that_is_made_longer(server):
-    """Until past what was foreseen."""
+def test_position_is_kept_in_a_quarantine_that_is_made_longer(server):
+    """Beyond the end that was written at first."""
     short = scaled_ms(1500)
     server.restart(lock_quarantine=short)
     lose(server, ask(server, "f1"))
     begin(server)
     server.let_pass(short + 2 * RESERVE)
     assert detached(server) == ["f1"]
-    wait_for(lambda: written_is_right(server), what="the longer time to be written down")
+    wait_for(lambda: written_is_right(server), what="the longer time to be written")
     end(server)
     wait_nothing_left(server)
 
 
-def test_without_a_reserve_they_end_with_it(server):
+def test_positions_without_a_reserve_end_with_the_quarantine(server):
     server.control.config_set("lock.fair-reserve", 0)
     begin(server)
     first, second = ask(server, "f1"), ask(server, "f2")
@@ -113,8 +113,8 @@ def test_without_a_reserve_they_end_with_it(server):
     assert second.reply() == 1
 
 
-def test_position_that_was_reserved_before_it_began(server):
-    """A load begins one, with positions in memory; their time does not run on."""
+def test_position_reserved_before_a_quarantine_is_kept_in_it(server):
+    """A load begins one while positions are in memory; their time does not count in it."""
     hold(server)
     lose(server, ask(server, "f1"))
     begin(server)
@@ -124,9 +124,9 @@ def test_position_that_was_reserved_before_it_began(server):
     wait_for(lambda: detached(server) == [], what="the reserve to end")
 
 
-def test_clock_that_steps_ahead_takes_no_position(make_server, clock):
+def test_clock_that_steps_ahead_removes_no_position(make_server, clock):
     server = make_server(lock_fair_reserve=5000, appendonly="yes", appendfsync="always")
-    earlier_life(server, "f1", "f2")
+    crash_with_waiters(server, "f1", "f2")
     back = ask(server, "f2")
     clock.step_for(server, 60)
     server.settle(150)
@@ -137,15 +137,15 @@ def test_clock_that_steps_ahead_takes_no_position(make_server, clock):
     assert not back.has_reply()
 
 
-def test_clock_that_steps_ahead_takes_no_position_that_only_keys_know(make_server, clock):
+def test_clock_that_steps_ahead_removes_no_position_from_keys(make_server, clock):
     server = make_server(lock_fair_reserve=5000, appendonly="yes", appendfsync="always")
-    earlier_life(server, "f1", "f2")
+    crash_with_waiters(server, "f1", "f2")
     clock.step_for(server, 60)
     ask(server, "f3")
     assert order(server) == ["f1", "f2", "f3"]
 
 
-def test_keys_outlive_a_crash_and_the_quarantine_after_it(server):
+def test_keys_expire_later_than_a_quarantine_after_a_crash(server):
     hold(server)
     server.control.config_set("lock.quarantine", HOUR)
     waiter = server.actor("f1")
@@ -155,8 +155,8 @@ def test_keys_outlive_a_crash_and_the_quarantine_after_it(server):
     assert_written(server)
 
 
-def test_foreseen_ends_are_not_written_again(server):
-    """Ten positions, and the end comes as was foreseen: no write."""
+def test_ends_of_positions_are_not_written_again_if_unchanged(server):
+    """Ten positions, and the quarantine ends when it was expected to: no write."""
     server.restart(lock_quarantine=scaled_ms(2500), lock_fair_reserve=HOUR)
     lose(server, *[ask(server, f"f{number}") for number in range(10)])
     before = server.info("persistence")["rdb_changes_since_last_save"]
@@ -166,8 +166,8 @@ def test_foreseen_ends_are_not_written_again(server):
     assert len(detached(server)) == 10
 
 
-def test_very_many_are_counted_anew_in_turns(server):
-    """More than one turn has time for, and each of them."""
+def test_many_positions_are_updated_in_time_slices(server):
+    """More than fit into one time slice, and all of them."""
     server.control.config_set("lock.fair-reserve", HOUR)
     hold(server)
     actors = [server.actor(f"f{number}") for number in range(1500)]
@@ -180,4 +180,4 @@ def test_very_many_are_counted_anew_in_turns(server):
     wait_for(lambda: server.info("lock")["lock_waiters"] == 0, 60, "all to be detached")
     server.control.config_set("lock.fair-reserve", MINUTE)
     end(server)
-    wait_for(lambda: max(waiter["left"] for waiter in waiters(server)) <= MINUTE, what="all to be counted anew")
+    wait_for(lambda: max(waiter["left"] for waiter in waiters(server)) <= MINUTE, what="all to be updated")

@@ -28,7 +28,7 @@ def is_on(server):
     return left_ms(server) > 0
 
 
-# ---- what begins it ----
+# ---- events that begin a quarantine ----
 
 
 def start(make_server):
@@ -92,7 +92,7 @@ def load_into_a_running_master(make_server):
 
 
 def reload(make_server):
-    """That of the start is over by then."""
+    """The quarantine of the start has ended by then."""
     server = make_server()
     server.let_pass(SHORT)
     server.control.config_set("lock.quarantine", SHORT)
@@ -110,7 +110,7 @@ CAUSES = (
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_begins(make_server, cause):
+def test_quarantine_begins(make_server, cause):
     server = cause(make_server)
     assert is_on(server)
     waiter = waits(server)
@@ -120,17 +120,17 @@ def test_begins(make_server, cause):
     assert waiter.reply() == 1
 
 
-def test_none_by_default(make_server):
+def test_there_is_no_quarantine_by_default(make_server):
     server = make_server()
     assert (left_ms(server), tries(server)) == (0, 1)
 
 
-def test_replica_has_none(make_server):
+def test_replica_has_no_quarantine(make_server):
     master, replica = replica_of(make_server)
     assert left_ms(replica) == 0
     replica.control.config_set("lock.quarantine", 2 * HOUR)
     assert left_ms(replica) == 0
-    # Nor by another first sync.
+    # And not after another first sync.
     replica.control.replicaof("NO", "ONE")
     assert left_ms(replica) > 0
     replica.control.replicaof("127.0.0.1", master.port)
@@ -138,8 +138,8 @@ def test_replica_has_none(make_server):
     assert left_ms(replica) == 0
 
 
-def test_promotion_in_the_middle_begins_it_anew(make_server):
-    """Demoted and promoted at once: whoever waited has been cut off, and it is counted from the promotion."""
+def test_promotion_during_a_quarantine_begins_a_new_one(make_server):
+    """Demoted and promoted at once: the waiters are disconnected, and the quarantine counts from the promotion."""
     server = make_server(lock_quarantine=HOUR)
     waiter = waits(server)
     server.let_pass(scaled_ms(500))
@@ -153,11 +153,11 @@ def test_promotion_in_the_middle_begins_it_anew(make_server):
     try:
         assert error("UNBLOCKED")(waiter.outcome())
     except ConnectionError:
-        pass  # it was closed before it could hear
+        pass  # it was closed before it could read
     assert is_on(server)
 
 
-def test_demotion_ends_it_with_the_waits(make_server):
+def test_demotion_ends_the_quarantine_and_the_waits(make_server):
     server = make_server(lock_quarantine=HOUR)
     waits(server)
     server.control.replicaof("127.0.0.1", 1)
@@ -165,8 +165,8 @@ def test_demotion_ends_it_with_the_waits(make_server):
     assert left_ms(server) == 0
 
 
-def test_waiters_over_a_reload(make_server):
-    """Those who wait already are let in when that of the reload is over, holders first."""
+def test_waiters_are_granted_after_the_quarantine_of_a_reload(make_server):
+    """Those that waited already are granted when it has ended, holders first."""
     server = make_server(lock_quarantine=0)
     assert tries(server, "a") == 1
     waiter = waits(server)
@@ -181,11 +181,11 @@ def test_waiters_over_a_reload(make_server):
     assert waiter.reply() == 1
 
 
-# ---- when it ends ----
+# ---- the end of a quarantine ----
 
 
 def ends_after(server, began, ms):
-    """A waiter is granted then, not before, and not much later. By the test's monotonic clock."""
+    """A waiter is granted at this time, not before, and not much later; by the test's monotonic clock."""
     waiter = waits(server)
     assert waiter.reply(timeout=30) == 1
     passed_ms = (time.monotonic() - began) * 1000
@@ -194,7 +194,7 @@ def ends_after(server, began, ms):
 
 
 def promoted(make_server, ms):
-    """A replica that has been one for longer than that; and when it was promoted, at the latest."""
+    """A promoted replica that was a replica for longer than `ms`; and the latest time of its promotion."""
     _, replica = replica_of(make_server)
     replica.control.config_set("lock.quarantine", ms)
     replica.let_pass(ms)
@@ -203,13 +203,13 @@ def promoted(make_server, ms):
     return replica, began
 
 
-def test_lasts_from_the_promotion_on(make_server):
+def test_quarantine_counts_from_the_promotion(make_server):
     replica, began = promoted(make_server, SHORT)
     assert 0 < left_ms(replica) <= SHORT
     ends_after(replica, began, SHORT)
 
 
-def test_made_longer(make_server):
+def test_quarantine_that_is_made_longer_ends_later(make_server):
     replica, began = promoted(make_server, SHORT)
     waiter = waits(replica, "first")
     replica.control.config_set("lock.quarantine", 2 * SHORT)
@@ -217,13 +217,13 @@ def test_made_longer(make_server):
     assert (time.monotonic() - began) * 1000 >= 2 * SHORT - 1
 
 
-def test_made_shorter(make_server):
+def test_quarantine_that_is_made_shorter_ends_earlier(make_server):
     replica, began = promoted(make_server, 10 * SHORT)
     replica.control.config_set("lock.quarantine", SHORT)
     ends_after(replica, began, SHORT)
 
 
-def test_made_shorter_than_what_has_passed(make_server):
+def test_quarantine_made_shorter_than_the_time_passed_ends_at_once(make_server):
     replica, _ = promoted(make_server, SHORT)
     replica.control.config_set("lock.quarantine", HOUR)
     waiter = waits(replica)
@@ -232,8 +232,8 @@ def test_made_shorter_than_what_has_passed(make_server):
     assert waiter.reply() == 1
 
 
-def test_set_while_the_server_is_younger(make_server):
-    """As if it had been so from the beginning: what was granted meanwhile stays."""
+def test_quarantine_longer_than_the_servers_age_begins_when_set(make_server):
+    """As if it had been set from the beginning; grants in the meantime remain."""
     server = make_server()
     assert tries(server, "before") == 1
     begin(server)
@@ -242,30 +242,30 @@ def test_set_while_the_server_is_younger(make_server):
     assert server.control.execute_command("LOCK.RENEW", "k", "before", "PX", HOUR) == 1
 
 
-def test_set_when_the_server_is_older(make_server):
+def test_quarantine_shorter_than_the_servers_age_does_not_begin(make_server):
     server = make_server()
     server.let_pass(20)
     server.control.config_set("lock.quarantine", 10)
     assert (left_ms(server), tries(server)) == (0, 1)
 
 
-def test_wakes_by_itself_and_at_once(make_server):
-    """By the server's own time: the lease says when the lock was granted."""
+def test_end_of_a_quarantine_wakes_an_idle_server_at_once(make_server):
+    """By the server's own clock: the lease shows when the lock was granted."""
     server = make_server(lock_quarantine=SHORT)
     waiter = waits(server)
-    # In one packet: what is left is left from that moment on.
+    # In one packet: the time left counts from the time that is read with it.
     (seconds, micros), info = server.control.pipeline(transaction=False).time().info("lock").execute()
     ends = seconds * 1000 + micros // 1000 + info["lock_quarantine_ms"]
-    time.sleep(SHORT / 1000)  # asks the server nothing that would wake it
+    time.sleep(SHORT / 1000)  # sends nothing that would wake the server
     assert waiter.reply(timeout=30) == 1
     assert -3 <= granted_ms(server) - ends < scaled_ms(50)
 
 
-# ---- the time of day ----
+# ---- the wall clock ----
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_time_of_day_does_not_count(make_server, clock, hours):
+def test_wall_clock_does_not_count(make_server, clock, hours):
     began = time.monotonic()
     server = make_server(lock_quarantine=SHORT)
     waiter = waits(server)
@@ -276,7 +276,7 @@ def test_time_of_day_does_not_count(make_server, clock, hours):
     assert passed_ms < SHORT + scaled(5) * 1000
 
 
-def test_nobody_is_let_in_early_by_a_step(make_server, clock):
+def test_step_of_the_clock_grants_nothing_early(make_server, clock):
     server = make_server(lock_quarantine=HOUR)
     waiter = waits(server)
     clock.step_for(server, 7200)

@@ -1,4 +1,4 @@
-"""What is answered while a quarantine is on, what waits, and who is let in when it is over."""
+"""The replies during a quarantine, the requests that wait, and the grants when it has ended."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from harness import code_of, scaled_ms, wait_for
 from harness.schedule import ANY, BLOCKS, DIES, STILL_BLOCKED, answered, error, granted, has, run_schedule, schedules
 from model.fair_scene import assert_written, order
 from model.mutations import leave_no_positions
-from model.quarantine_scene import ASKS, ASKS_AGAIN, FIRST, HOUR, IN, SEARCHED, OVER, begin, end, left_ms
+from model.quarantine_scene import REQUESTS, REQUESTS_AGAIN, FIRST, HOUR, IN, SEARCHED, ENDED, begin, end, left_ms
 
 
 @pytest.fixture
@@ -15,70 +15,71 @@ def server(server):
     return server
 
 
-each_ask = pytest.mark.parametrize("says, hears", ASKS.values(), ids=ASKS)
-each_ask_again = pytest.mark.parametrize("name", ASKS_AGAIN)
+each_request = pytest.mark.parametrize("command, reply", REQUESTS.values(), ids=REQUESTS)
+each_request_again = pytest.mark.parametrize("name", REQUESTS_AGAIN)
 
 # ---- tries and waits ----
 
 
-@each_ask
-def test_try_is_answered_null_and_changes_nothing(server, resp, says, hears):
-    run_schedule(server, [IN, ("a", says, None), ("b", "EXISTS k l", 0), OVER, ("a", says, hears)], resp)
+@each_request
+def test_try_is_replied_null_and_changes_nothing(server, resp, command, reply):
+    run_schedule(server, [IN, ("a", command, None), ("b", "EXISTS k l", 0), ENDED, ("a", command, reply)], resp)
 
 
-@each_ask
-def test_wait_waits_and_is_granted_when_it_is_over(server, resp, says, hears):
-    waits = [("a", f"{says} BLOCK 0", BLOCKS), ("a", STILL_BLOCKED), ("b", "EXISTS k l", 0)]
-    run_schedule(server, [IN, *waits, OVER, ("a", granted(hears)), SEARCHED], resp)
+@each_request
+def test_waiter_is_granted_when_the_quarantine_has_ended(server, resp, command, reply):
+    waits = [("a", f"{command} BLOCK 0", BLOCKS), ("a", STILL_BLOCKED), ("b", "EXISTS k l", 0)]
+    run_schedule(server, [IN, *waits, ENDED, ("a", granted(reply)), SEARCHED], resp)
 
 
-@each_ask_again
-def test_reentry_is_answered_null(server, some_resp, name):
-    first, _ = ASKS[FIRST.get(name, name)]
-    says, hears = ASKS_AGAIN[name]
-    run_schedule(server, [("a", first, ANY), IN, ("a", says, None), OVER, ("a", says, hears)], some_resp)
+@each_request_again
+def test_reentry_is_replied_null(server, some_resp, name):
+    first, _ = REQUESTS[FIRST.get(name, name)]
+    command, reply = REQUESTS_AGAIN[name]
+    run_schedule(server, [("a", first, ANY), IN, ("a", command, None), ENDED, ("a", command, reply)], some_resp)
 
 
-@each_ask_again
-def test_reentry_that_waits_comes_before_all_others(server, some_resp, name):
-    """Though it asked last: rule 2; but who asks for permits stands behind others, unless it has them."""
-    first, _ = ASKS[FIRST.get(name, name)]
-    says, hears = ASKS_AGAIN[name]
-    steps = [("a", f"{first} PX {HOUR}", ANY), IN, ("a", f"{says} BLOCK 0", BLOCKS), ("a", STILL_BLOCKED), OVER]
+@each_request_again
+def test_reentry_that_waits_is_granted_before_all_others(server, some_resp, name):
+    """Although it was requested last: rule 2. But a request for permits queues behind others, unless its owner has
+    them."""
+    first, _ = REQUESTS[FIRST.get(name, name)]
+    command, reply = REQUESTS_AGAIN[name]
+    steps = [("a", f"{first} PX {HOUR}", ANY), IN, ("a", f"{command} BLOCK 0", BLOCKS), ("a", STILL_BLOCKED), ENDED]
     if "permit" in name and "once" not in name:
-        run_schedule(server, [*steps, ("a", granted(hears)), SEARCHED], some_resp)
+        run_schedule(server, [*steps, ("a", granted(reply)), SEARCHED], some_resp)
         return
     other = "LOCK.SEMAPHORE k w 4 PERMITS 4 BLOCK 0" if "permits" in name else "LOCK.RWWRITE k w BLOCK 0"
     if name not in ("read", "write", "once, permits"):
         other = "LOCK.FAIR k w BLOCK 0"
     steps.insert(2, ("w", other, BLOCKS))
-    run_schedule(server, [*steps, ("a", granted(hears)), ("w", STILL_BLOCKED), SEARCHED], some_resp)
+    run_schedule(server, [*steps, ("a", granted(reply)), ("w", STILL_BLOCKED), SEARCHED], some_resp)
 
 
-@pytest.mark.parametrize("says", [says for says, _ in ASKS.values() if "SESSION" not in says])
-def test_in_multi_and_lua_a_wait_is_a_try(server, says):
+@pytest.mark.parametrize("command", [command for command, _ in REQUESTS.values() if "SESSION" not in command])
+def test_wait_in_multi_or_lua_is_a_try(server, command):
     begin(server)
     pipeline = server.control.pipeline(transaction=True)
-    pipeline.execute_command(*says.split(), "BLOCK", 0)
+    pipeline.execute_command(*command.split(), "BLOCK", 0)
     assert pipeline.execute() == [None]
-    assert server.control.eval("return redis.call(unpack(ARGV))", 1, "k", *says.split(), "BLOCK", 0) is None
+    assert server.control.eval("return redis.call(unpack(ARGV))", 1, "k", *command.split(), "BLOCK", 0) is None
 
 
-@each_ask
-def test_wait_times_out_in_it(server, actor, says, hears):
+@each_request
+def test_wait_times_out_in_a_quarantine(server, actor, command, reply):
     begin(server)
-    assert actor().call(*says.split(), "BLOCK", scaled_ms(60)) is None
+    assert actor().call(*command.split(), "BLOCK", scaled_ms(60)) is None
     assert left_ms(server) > 0
     assert server.info("lock")["lock_waiters"] == 0
 
 
-# ---- what goes on ----
+# ---- commands that work in a quarantine ----
 
 HELD = ("a", f"LOCK.ACQUIRE k a PX {HOUR}", 1)
-GOES_ON = {
+WORKS = {
     "renew": [HELD, IN, ("a", f"LOCK.RENEW k a PX {2 * HOUR}", 1), ("a", "PTTL k", lambda ttl: ttl > HOUR)],
     "renew as a session": [HELD, IN, ("a", "LOCK.RENEW k a SESSION", 1)],
-    "renew what nobody holds": [IN, ("a", "LOCK.RENEW k a", error("NOTHELD"))],
+    "renew a free lock": [IN, ("a", "LOCK.RENEW k a", error("NOTHELD"))],
     "release": [HELD, IN, ("a", "LOCK.RELEASE k a", 0), ("a", "EXISTS k", 0)],
     "release one of two": [HELD, ("a", "LOCK.ACQUIRE k a", 2), IN, ("a", "LOCK.RELEASE k a", 1)],
     "release permits": [("a", "LOCK.SEMAPHORE k a 3 PERMITS 2", 2), IN, ("a", "LOCK.RELEASE k a", 1)],
@@ -110,19 +111,19 @@ GOES_ON = {
 }  # fmt: skip
 
 
-@schedules(**GOES_ON)
-def test_goes_on(server, some_resp, schedule):
+@schedules(**WORKS)
+def test_command_works_in_a_quarantine(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
 # ---- hand-offs ----
 
 WAITS = ("b", "LOCK.ACQUIRE k b BLOCK 0", BLOCKS)
-NOT_YET = [("b", STILL_BLOCKED), OVER, ("b", granted(1))]
+NOT_YET = [("b", STILL_BLOCKED), ENDED, ("b", granted(1))]
 
 
 def lease_ends(run):
-    """Noticed by the server, and by the module's own timer."""
+    """The server notices it, and the module's own timer."""
     run.server.control.pexpire("k", 1)
     wait_for(lambda: not run.server.control.exists("k"), what="the lease to end")
     run.server.settle()
@@ -140,35 +141,35 @@ HAND_OFFS = {
         ("q", "CONFIG SET lock.session-grace 0", "OK"), ("a", "LOCK.ACQUIRE k a SESSION", 1), WAITS, IN, ("a", DIES),
         (lambda run: wait_for(lambda: not run.server.control.exists("k"), what="the session to end"),), *NOT_YET,
     ],
-    "cancel of who was ahead": [
+    "cancel of the waiter ahead": [
         HELD, ("c", "LOCK.FAIR k c BLOCK 0", BLOCKS), WAITS, IN, ("a", "LOCK.RELEASE k a", 0),
         ("d", "LOCK.CANCEL k c", 1), ("c", answered(None)), *NOT_YET,
     ],
-    "by hand, to the owner": [IN, WAITS, ("c", "HSET k b 1", 1), ("b", STILL_BLOCKED), OVER, ("b", granted(2))],
+    "written by another client, to the owner": [IN, WAITS, ("c", "HSET k b 1", 1), ("b", STILL_BLOCKED), ENDED, ("b", granted(2))],
     "readers": [
         ("a", "LOCK.RWWRITE k a", 1), ("b", "LOCK.RWREAD k b BLOCK 0", BLOCKS),
         ("c", "LOCK.RWREAD k c BLOCK 0", BLOCKS), IN, ("a", "LOCK.RELEASE k a", 0), ("b", STILL_BLOCKED),
-        ("c", STILL_BLOCKED), OVER, ("b", granted(1)), ("c", granted(1)),
+        ("c", STILL_BLOCKED), ENDED, ("b", granted(1)), ("c", granted(1)),
     ],
     "permits": [
         ("a", "LOCK.SEMAPHORE k a 2 PERMITS 2", 2), ("b", "LOCK.SEMAPHORE k b 2 BLOCK 0", BLOCKS),
         ("c", "LOCK.SEMAPHORE k c 2 BLOCK 0", BLOCKS), ("d", "LOCK.SEMAPHORE k d 2 BLOCK 0", BLOCKS), IN,
-        ("a", "LOCK.RELEASE k a PERMITS 2", 0), ("b", STILL_BLOCKED), ("c", STILL_BLOCKED), OVER,
+        ("a", "LOCK.RELEASE k a PERMITS 2", 0), ("b", STILL_BLOCKED), ("c", STILL_BLOCKED), ENDED,
         ("b", granted(1)), ("c", granted(1)), ("d", STILL_BLOCKED),
     ],
     "several keys": [
         HELD, ("m", "LOCK.MACQUIRE 2 k l m BLOCK 0", BLOCKS), IN, ("a", "LOCK.RELEASE k a", 0), ("m", STILL_BLOCKED),
-        OVER, ("m", granted(2)),
+        ENDED, ("m", granted(2)),
     ],
     "fair, in order": [
-        IN, *((name, f"LOCK.FAIR k {name} BLOCK 0", BLOCKS) for name in "abc"), OVER, ("a", granted(1)),
+        IN, *((name, f"LOCK.FAIR k {name} BLOCK 0", BLOCKS) for name in "abc"), ENDED, ("a", granted(1)),
         ("b", STILL_BLOCKED), ("a", "LOCK.RELEASE k a", 0), ("b", granted(1)), ("c", STILL_BLOCKED),
     ],
 }  # fmt: skip
 
 
 @schedules(**HAND_OFFS)
-def test_nothing_is_handed_off_before_it_is_over(server, some_resp, schedule):
+def test_nothing_is_handed_off_before_the_quarantine_has_ended(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
@@ -176,8 +177,8 @@ def test_nothing_is_handed_off_before_it_is_over(server, some_resp, schedule):
 
 
 
-def stand_in_order(run):
-    """As they have asked; and so do their tickets."""
+def are_in_order(run):
+    """They are in the order of their requests, and so are their tickets."""
     assert order(run.server) == ["w", "a"]
     assert_written(run.server)
 
@@ -186,21 +187,21 @@ READERS = [("a", "LOCK.RWREAD k a", 1), ("b", "LOCK.RWREAD k b", 1)]
 HOLDERS = {
     "downgrade": [
         ("a", "LOCK.RWWRITE k a", 1), IN, ("a", "LOCK.RWREAD k a", None), ("a", "LOCK.RWREAD k a BLOCK 0", BLOCKS),
-        OVER, ("a", granted(1)), ("a", "LOCK.RELEASE k a WRITE", 0), ("a", "LOCK.RELEASE k a", 0),
+        ENDED, ("a", granted(1)), ("a", "LOCK.RELEASE k a WRITE", 0), ("a", "LOCK.RELEASE k a", 0),
     ],
     "upgrade of a sole reader": [
         ("a", "LOCK.RWREAD k a", 1), IN, ("w", "LOCK.RWWRITE k w BLOCK 0", BLOCKS),
-        ("a", "LOCK.RWWRITE k a BLOCK 0", BLOCKS), OVER, ("a", granted(1)), ("w", STILL_BLOCKED),
+        ("a", "LOCK.RWWRITE k a BLOCK 0", BLOCKS), ENDED, ("a", granted(1)), ("w", STILL_BLOCKED),
     ],
     "upgrade of one of two": [
         *READERS, IN, ("w", "LOCK.RWWRITE k w BLOCK 0", BLOCKS), ("a", "LOCK.RWWRITE k a BLOCK 0", BLOCKS),
-        ("b", "LOCK.RELEASE k b", 0), ("a", STILL_BLOCKED), OVER, ("a", granted(1)), ("w", STILL_BLOCKED),
+        ("b", "LOCK.RELEASE k b", 0), ("a", STILL_BLOCKED), ENDED, ("a", granted(1)), ("w", STILL_BLOCKED),
     ],
     "two upgrades": [
         *READERS, IN, ("a", "LOCK.RWWRITE k a BLOCK 0", BLOCKS), ("b", "LOCK.RWWRITE k b BLOCK 0", error("DEADLOCK")),
     ],
-    "upgrade beside another's re-entry": [
-        *READERS, IN, ("b", "LOCK.RWREAD k b BLOCK 0", BLOCKS), ("a", "LOCK.RWWRITE k a BLOCK 0", BLOCKS), OVER,
+    "upgrade and another's re-entry": [
+        *READERS, IN, ("b", "LOCK.RWREAD k b BLOCK 0", BLOCKS), ("a", "LOCK.RWWRITE k a BLOCK 0", BLOCKS), ENDED,
         ("b", granted(2)), ("a", STILL_BLOCKED), ("b", "LOCK.RELEASE k b", 1), ("b", "LOCK.RELEASE k b", 0),
         ("a", granted(1)),
     ],
@@ -208,30 +209,30 @@ HOLDERS = {
         ("a", "LOCK.ACQUIRE k a", 1), IN, ("a", "LOCK.RWREAD k a", None),
         ("a", "LOCK.RWREAD k a BLOCK 0", error("DEADLOCK")),
     ],
-    "re-entry that has lost the lock is one of many": [
+    "re-entry that has lost the lock waits like others": [
         ("a", "LOCK.ACQUIRE k a", 1), IN, ("w", "LOCK.ACQUIRE k w BLOCK 0", BLOCKS),
-        ("a", "LOCK.ACQUIRE k a BLOCK 0", BLOCKS), ("c", "LOCK.FORCE k", 1), OVER, ("w", granted(1)),
+        ("a", "LOCK.ACQUIRE k a BLOCK 0", BLOCKS), ("c", "LOCK.FORCE k", 1), ENDED, ("w", granted(1)),
         ("a", STILL_BLOCKED),
     ],
     "several keys of which it holds one": [
         ("a", "LOCK.ACQUIRE k a", 1), IN, ("w", "LOCK.ACQUIRE k w BLOCK 0", BLOCKS),
-        ("a", "LOCK.MACQUIRE 2 k l a BLOCK 0", BLOCKS), OVER, ("a", granted(2)), ("w", STILL_BLOCKED),
+        ("a", "LOCK.MACQUIRE 2 k l a BLOCK 0", BLOCKS), ENDED, ("a", granted(2)), ("w", STILL_BLOCKED),
     ],
-    "fair re-entry stays where it stands, whatever is done to the key": [
+    "fair re-entry keeps its position when the key changes": [
         ("a", "LOCK.ACQUIRE k a", 1), IN, ("w", "LOCK.FAIR k w BLOCK 0", BLOCKS),
-        ("a", "LOCK.FAIR k a BLOCK 0", BLOCKS), ("c", f"PEXPIRE k {HOUR}", 1), ("w", STILL_BLOCKED), (stand_in_order,),
-        OVER, ("a", granted(2)), ("w", STILL_BLOCKED),
+        ("a", "LOCK.FAIR k a BLOCK 0", BLOCKS), ("c", f"PEXPIRE k {HOUR}", 1), ("w", STILL_BLOCKED), (are_in_order,),
+        ENDED, ("a", granted(2)), ("w", STILL_BLOCKED),
     ],
     "two waits by once": [
         ("a", "LOCK.ACQUIRE k o ONCE", 1), IN, ("b", "LOCK.ACQUIRE k o ONCE BLOCK 0", BLOCKS),
-        ("c", "LOCK.ACQUIRE k o ONCE BLOCK 0", BLOCKS), OVER, ("b", granted(1)), ("c", granted(1)),
+        ("c", "LOCK.ACQUIRE k o ONCE BLOCK 0", BLOCKS), ENDED, ("b", granted(1)), ("c", granted(1)),
         ("a", "LOCK.RELEASE k o", 0),
     ],
 }  # fmt: skip
 
 
 @schedules(**HOLDERS)
-def test_holder_that_waits(server, some_resp, schedule):
+def test_waits_of_holders_follow_the_rules_after_a_quarantine(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
@@ -248,27 +249,27 @@ def is_unsearched(run):
 
 
 CYCLES = {
-    "is refused when it is over": [
-        *CROSSWISE, (is_unsearched,), OVER, ("b", answered(error("DEADLOCK"))), ("a", STILL_BLOCKED),
+    "is refused when the quarantine has ended": [
+        *CROSSWISE, (is_unsearched,), ENDED, ("b", answered(error("DEADLOCK"))), ("a", STILL_BLOCKED),
     ],
-    "is none when a holder has gone by then": [
-        *CROSSWISE, ("c", "LOCK.FORCE x", 1), OVER, ("b", granted(1)), ("a", STILL_BLOCKED), SEARCHED,
+    "is none if a holder has ended by then": [
+        *CROSSWISE, ("c", "LOCK.FORCE x", 1), ENDED, ("b", granted(1)), ("a", STILL_BLOCKED), SEARCHED,
     ],
-    "is not made by a re-entry behind others": [
+    "is not closed by a re-entry behind others": [
         ("a", "LOCK.ACQUIRE x a", 1), IN, ("b", "LOCK.ACQUIRE x b BLOCK 0", BLOCKS),
-        ("a", "LOCK.ACQUIRE x a BLOCK 0", BLOCKS), OVER, ("a", granted(2)), ("b", STILL_BLOCKED), SEARCHED,
+        ("a", "LOCK.ACQUIRE x a BLOCK 0", BLOCKS), ENDED, ("a", granted(2)), ("b", STILL_BLOCKED), SEARCHED,
     ],
 }  # fmt: skip
 
 
 @schedules(**CYCLES)
-def test_cycle(server, some_resp, schedule):
+def test_cycle_is_refused_only_after_the_quarantine(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-def test_no_cycle_is_seen_before_holders_in_the_middle_are_let_in(server, actor, no_lease_ends):
-    """The passes that follow the end take many turns, and each turn makes a search: with re-entries that still stand
-    behind others."""
+def test_no_cycle_is_found_before_waiting_holders_are_granted(server, actor, no_lease_ends):
+    """The grant passes after the end take many time slices, and a search runs in each: while re-entries are still
+    behind others in the queue."""
     locks = [f"k{number}" for number in range(600)]
     few = locks[:20]
     for lock in locks:
@@ -292,8 +293,8 @@ def test_no_cycle_is_seen_before_holders_in_the_middle_are_let_in(server, actor,
 # ---- many ----
 
 
-def test_reentry_among_very_many_holders(server, actor, no_lease_ends):
-    """With a fair position before it, which is looked at for its reserve first."""
+def test_reentry_among_many_holders_is_granted(server, actor, no_lease_ends):
+    """With a fair position ahead of it, whose reserve is checked first."""
     for number in range(70):
         server.control.execute_command("LOCK.RWREAD", "k", f"o{number}")
     begin(server)
@@ -306,7 +307,7 @@ def test_reentry_among_very_many_holders(server, actor, no_lease_ends):
     assert not writer.has_reply()
 
 
-def test_thousands_are_let_in_when_it_is_over(server, actor, no_lease_ends):
+def test_thousands_are_granted_when_the_quarantine_has_ended(server, actor, no_lease_ends):
     begin(server)
     readers = [actor() for _ in range(1500)]
     for number, reader in enumerate(readers):
@@ -316,6 +317,6 @@ def test_thousands_are_let_in_when_it_is_over(server, actor, no_lease_ends):
     assert [reader.reply(timeout=30) for reader in readers] == [1] * len(readers)
 
 
-def test_error_of_a_wrong_argument_comes_in_it_too(server, actor):
+def test_wrong_argument_is_an_error_in_a_quarantine_too(server, actor):
     begin(server)
     assert code_of(actor().attempt("LOCK.ACQUIRE", "k", "o", "PX", 0)) == "ERR"

@@ -1,4 +1,4 @@
-"""What the server can refuse the module is refused: nothing is lost, and nothing is left of it."""
+"""Calls of the module that the server may refuse are refused: nothing is lost, and nothing is left."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -16,10 +16,10 @@ def new_server():
     return lambda make: make(**CONFIG)
 
 
-# ---- the server would take no write now: the drain comes again ----
+# ---- the server accepts no write now: the drain runs again later ----
 
-DUE, LOST = SCENES["sees_locks_go"], SCENES["loses_a_grant"]
-SEVERAL_LOST = Scene(
+DUE, LOST = SCENES["sees_locks_deleted"], SCENES["loses_a_grant"]
+MULTIKEY_LOST = Scene(
     (
         "a LOCK.MACQUIRE 3 k l m a",
         "b LOCK.MACQUIRE 3 k l m b BLOCK 0",
@@ -42,37 +42,37 @@ REFUSED = dict(
     due_lock=(DUE, 1),
     second_due_lock=(DUE, 2),
     lost_grant=(LOST, 1),
-    first_of_several_lost=(SEVERAL_LOST, 1),
-    second_of_several_lost=(SEVERAL_LOST, 2),
-    last_of_several_lost=(SEVERAL_LOST, 3),
+    first_of_a_lost_multikey_grant=(MULTIKEY_LOST, 1),
+    second_of_a_lost_multikey_grant=(MULTIKEY_LOST, 2),
+    last_of_a_lost_multikey_grant=(MULTIKEY_LOST, 3),
     end_of_a_session=(SESSION_GONE, 1),
     second_end_of_a_session=(SESSION_GONE, 2),
 )
 
 
-def all_heard(play, names):
-    """Those who waited have been told that they hold what they asked for, each once."""
+def wait_granted(play, names):
+    """Waits until the waiters with these names have received their grants."""
 
-    def told():
-        play.hear()
+    def granted():
+        play.receive()
         return {party.owner for party in play.parties.values() if party.holds and party.owner in names}
 
-    wait_for(lambda: told() == set(names), 10, f"{names} to be granted")
+    wait_for(lambda: granted() == set(names), 10, f"{names} to be granted")
 
 
 @pytest.mark.parametrize("scene, count", REFUSED.values(), ids=REFUSED)
-def test_refused_once_the_drain_comes_again(server, scene, count):
+def test_drain_that_is_refused_once_runs_again(server, scene, count):
     play = Play(server, scene).begin()
     failpoint.arm(server, "consent", "fail", count)
     play.go()
     failpoint.wait_passed(server)
-    waiting = {owner for owner, words in play.asked if "BLOCK" in words}
-    all_heard(play, waiting if scene in (DUE, SESSION_GONE) else waiting - {"b"})
-    play.is_over()
-    play.nothing_is_left()
+    waiting = {owner for owner, words in play.requests if "BLOCK" in words}
+    wait_granted(play, waiting if scene in (DUE, SESSION_GONE) else waiting - {"b"})
+    play.finish()
+    play.check_nothing_left()
 
 
-# ---- the client cannot be blocked: the answer is that of a request without BLOCK ----
+# ---- the client cannot be blocked: the reply is that of a request without BLOCK ----
 
 HOLDER = ("a LOCK.ACQUIRE k a", "a LOCK.RWREAD l a")
 REQUESTS = [f"{command} k b" for command in ("LOCK.ACQUIRE", "LOCK.FAIR")]
@@ -82,13 +82,13 @@ REQUESTS += [
 REQUESTS += ["LOCK.MACQUIRE 2 k free b", "LOCK.MACQUIRE 2 free k b SESSION"]
 
 
-@pytest.fixture(params=[False, True], ids=["nobody_waits", "others_wait"])
+@pytest.fixture(params=[False, True], ids=["without_waiters", "with_waiters"])
 def held(server, request):
-    """k is held, and l is read by a and r; also with a queue at each."""
+    """k is held, and l is read by a and r; also with waiters for k."""
     play = Play(server, Scene((*HOLDER, "r LOCK.RWREAD l r"), ())).begin()
     if request.param:
         for line in ("f LOCK.FAIR k f BLOCK 0", "g LOCK.ACQUIRE k g BLOCK 0"):
-            play.say(line).actor.wait_blocked()
+            play.send(line).actor.wait_blocked()
     server.all_searched()
     return play
 
@@ -102,27 +102,27 @@ def state_of(server):
 
 @pytest.mark.parametrize("request_", REQUESTS)
 @pytest.mark.parametrize("block", [0, LONG])
-def test_client_that_cannot_be_blocked_hears_null_and_leaves_nothing(server, held, request_, block):
+def test_client_that_cannot_be_blocked_receives_null_and_leaves_nothing(server, held, request_, block):
     client = server.actor()
     before = state_of(server)
     failpoint.arm(server, "block", "fail")
     assert client.call(*request_.split(), "BLOCK", block) is None
     assert failpoint.armed(server) == ""
     assert state_of(server) == before
-    # And the next time it waits.
+    # The next time it waits.
     client.send(*request_.split(), "BLOCK", 0)
     client.wait_blocked()
     client.close()
-    held.is_over()
-    held.nothing_is_left()
+    held.finish()
+    held.check_nothing_left()
 
 
-def test_position_that_is_kept_is_kept_on(server):
+def test_reserved_position_is_kept_if_its_owner_cannot_be_blocked(server):
     server.control.config_set("lock.fair-reserve", LONG)
     play = Play(server, Scene(("a LOCK.ACQUIRE k a", "b LOCK.FAIR k b BLOCK 0", "c LOCK.FAIR k c BLOCK 0"), ())).begin()
     play.parties["b"].dies()
     wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the position to be without a client")
-    server.settle()  # its new end is written down
+    server.settle()  # its new end is written
     before, again = state_of(server), server.actor("b")
     failpoint.arm(server, "block", "fail")
     assert again.call("LOCK.FAIR", "k", "b", "BLOCK", 0) is None
@@ -132,19 +132,19 @@ def test_position_that_is_kept_is_kept_on(server):
     assert play.parties["a"].releases() == 0
     assert again.reply() == 1
     assert again.call("LOCK.RELEASE", "k", "b") == 0
-    play.is_over()
-    play.nothing_is_left()
+    play.finish()
+    play.check_nothing_left()
 
 
-def test_position_that_another_client_waits_at_stays_its(server):
+def test_client_keeps_its_position_if_another_cannot_be_blocked(server):
     play = Play(server, Scene(("a LOCK.ACQUIRE k a", "b LOCK.FAIR k b BLOCK 0"), ())).begin()
     before, again = state_of(server), server.actor("b")
     failpoint.arm(server, "block", "fail")
     assert again.call("LOCK.FAIR", "k", "b", "BLOCK", 0) is None
     assert state_of(server) == before
     assert play.parties["a"].releases() == 0
-    play.is_over()
-    play.nothing_is_left()
+    play.finish()
+    play.check_nothing_left()
 
 
 # ---- the config ----
@@ -173,7 +173,7 @@ def test_bad_value_is_refused_and_leaves_the_old_one(server, value, old):
     assert failpoint.armed(server) == old
 
 
-def test_what_is_left_after_a_bad_value_happens(server):
+def test_failpoint_stays_set_after_a_bad_value(server):
     failpoint.arm(server, "block", "fail")
     with pytest.raises(ResponseError):
         server.control.config_set(failpoint.CONFIG, "take.begun explode")
@@ -181,7 +181,7 @@ def test_what_is_left_after_a_bad_value_happens(server):
     assert server.control.execute_command("LOCK.ACQUIRE", "k", "b", "BLOCK", 0) is None
 
 
-def test_it_happens_the_time_that_was_said_and_once(server):
+def test_failpoint_happens_at_the_nth_visit_and_once(server):
     failpoint.arm(server, "block", "fail", 3)
     server.control.execute_command("LOCK.ACQUIRE", "k", "a")
     for owner in "bcde":

@@ -1,12 +1,12 @@
-"""A key that is opened to be written to is in use by the server, as by a snapshot without a fork: whoever asks is refused
-and nothing is changed; whatever happens by itself happens later.
+"""A key that is opened for writing is in use by the server, as in a snapshot without a fork: commands are refused and
+change nothing; other events are handled later.
 """
 
 import pytest
 from redis.exceptions import ResponseError
 
 from harness import failpoint, scaled_ms, wait_for
-from model.failpoint_judge import locks_in, torn
+from model.failpoint_invariants import locks_in, torn
 from model.failpoint_play import Play
 from model.failpoint_scene import CONFIG, LONG, SCENES, Scene
 
@@ -20,7 +20,7 @@ def new_server():
     return lambda make: make(**CONFIG)
 
 
-# ---- commands that nobody waits for ----
+# ---- commands without waiters ----
 
 COMMANDS = dict(
     acquire=((), "LOCK.ACQUIRE k a", 1),
@@ -37,15 +37,15 @@ COMMANDS = dict(
     write_while_reading=(("LOCK.RWREAD k a",), "LOCK.RWWRITE k a", 2),
     permits=((), "LOCK.SEMAPHORE k a 3 PERMITS 2", 2),
     permits_too=(("LOCK.SEMAPHORE k b 3",), "LOCK.SEMAPHORE k a 3 PERMITS 2", 2),
-    several=((), "LOCK.MACQUIRE 3 k l m a", 3),
-    several_again=(("LOCK.ACQUIRE l a",), "LOCK.MACQUIRE 3 k l m a", 3),
+    multikey=((), "LOCK.MACQUIRE 3 k l m a", 3),
+    multikey_again=(("LOCK.ACQUIRE l a",), "LOCK.MACQUIRE 3 k l m a", 3),
     busy=(("LOCK.ACQUIRE k b",), "LOCK.ACQUIRE k a", 1),
     release=(("LOCK.ACQUIRE k a",), "LOCK.RELEASE k a", 1),
     release_read=(("LOCK.RWREAD k a", "LOCK.RWREAD k b"), "LOCK.RELEASE k a", 2),
     release_last_read=(("LOCK.RWREAD k a",), "LOCK.RELEASE k a", 2),
     release_write=(("LOCK.RWREAD k a", "LOCK.RWWRITE k a"), "LOCK.RELEASE k a WRITE", 2),
     release_permits=(("LOCK.SEMAPHORE k a 3 PERMITS 2", "LOCK.SEMAPHORE k b 3"), "LOCK.RELEASE k a PERMITS 1", 2),
-    release_several=(("LOCK.MACQUIRE 2 k l a", "LOCK.RWREAD m a"), "LOCK.MRELEASE 3 k l m a", 4),
+    release_multikey=(("LOCK.MACQUIRE 2 k l a", "LOCK.RWREAD m a"), "LOCK.MRELEASE 3 k l m a", 4),
     renew=(("LOCK.ACQUIRE k a",), f"LOCK.RENEW k a PX {2 * LONG}", 1),
     renew_write=(("LOCK.RWWRITE k a",), f"LOCK.RENEW k a PX {2 * LONG}", 2),
     renew_permits=(("LOCK.SEMAPHORE k a 3", "LOCK.SEMAPHORE k b 3"), f"LOCK.RENEW k a PX {2 * LONG}", 2),
@@ -63,12 +63,12 @@ COMMANDS = dict(
     delay_push_again=((f"DELAY.PUSH q id {LONG} value",), f"DELAY.PUSH q id {LONG} other", 2),
     delay_cancel=((f"DELAY.PUSH q id {LONG} value",), "DELAY.CANCEL q id", 2),
 )  # fmt: skip
-"""What is said first, the command, and how many keys it opens to write to them."""
+"""The commands before, the command, and how many keys it opens for writing."""
 
 
 @pytest.fixture
 def later(server):
-    """The server, once positions of an earlier life are not looked for any more."""
+    """The server, when it does not look for positions from before its start any more."""
 
     client = server.actor()
 
@@ -77,7 +77,7 @@ def later(server):
             client.attempt("LOCK.ACQUIRE", "k", "a")
             return not is_in_use()
 
-    wait_for(opens_one_key, what="the reserves of an earlier life to end")
+    wait_for(opens_one_key, what="the reserves from before the start to end")
     server.control.flushall()
     return server
 
@@ -88,17 +88,17 @@ def state_of(server):
     return server.dump(), counts, server.blocked_clients()
 
 
-def is_about(server, before, command, keys):
-    """With each of the keys in use in its turn."""
+def check_refused(server, before, command, keys):
+    """Sends the command with each of its keys in use, one after the other."""
     client = server.actor()
     for line in before:
         assert not isinstance(client.attempt(*line.split()), ResponseError)
     state = state_of(server)
     for count in range(1, keys + 1):
         with failpoint.key_in_use(server, count) as is_in_use:
-            heard = client.attempt(*command.split())
+            reply = client.attempt(*command.split())
             assert is_in_use(), f"it opens {count - 1} keys"
-            assert str(heard) == IN_USE, f"key {count}: {heard}"
+            assert str(reply) == IN_USE, f"key {count}: {reply}"
             assert state_of(server) == state, f"key {count}"
     return client
 
@@ -106,17 +106,17 @@ def is_about(server, before, command, keys):
 @pytest.mark.parametrize("before, command, keys", COMMANDS.values(), ids=COMMANDS)
 def test_command_on_a_key_in_use_is_refused_and_changes_nothing(later, before, command, keys):
     server = later
-    client = is_about(server, before, command, keys)
-    # No other key, and then it does what it does without.
+    client = check_refused(server, before, command, keys)
+    # It opens no other key, and then it works as usual.
     with failpoint.key_in_use(server, keys + 1) as is_in_use:
-        heard = client.attempt(*command.split())
+        reply = client.attempt(*command.split())
         assert not is_in_use(), f"it opens more than {keys} keys"
-    assert not isinstance(heard, ResponseError), heard
+    assert not isinstance(reply, ResponseError), reply
     server.control.flushall()
     for line in before:
         client.call(*line.split())
     again = client.attempt(*command.split())
-    assert heard == again or "FENCED" in command
+    assert reply == again or "FENCED" in command
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE k b", "LOCK.RWREAD k b", "LOCK.SEMAPHORE k b 1", "LOCK.FAIR k b"])
@@ -131,7 +131,7 @@ def test_request_that_would_wait_is_refused_too(later, command):
 
 
 @pytest.mark.parametrize("command", ["LOCK.INFO k", "LATCH.WAIT k", "DELAY.LIST k", "LOCK.WATCH k a"])
-def test_who_only_reads_opens_no_key_to_write(server, command):
+def test_read_only_command_opens_no_key_for_writing(server, command):
     with failpoint.key_in_use(server, 1) as is_in_use:
         assert not isinstance(server.actor().attempt(*command.split()), ResponseError)
         assert not is_in_use()
@@ -141,10 +141,10 @@ def test_who_only_reads_opens_no_key_to_write(server, command):
 
 
 def play_with(server, scene, count):
-    """Returns whether that many keys were opened."""
+    """Runs the scene with the `count`th key in use; returns whether that many keys were opened."""
     play = Play(server, scene).begin()
     with failpoint.key_in_use(server, count) as is_in_use:
-        play.invite(*(line.split()[0] for line in scene.then if not line.startswith("at_once ")))
+        play.connect(*(line.split()[0] for line in scene.then if not line.startswith("at_once ")))
         for party in play.parties.values():
             party.refused = []
         play.go()
@@ -152,15 +152,15 @@ def play_with(server, scene, count):
             gone = lambda: is_in_use() or server.info("lock")["lock_sessions"] == 0
             wait_for(gone, what="the session to end")
         server.settle()
-        play.hear()
+        play.receive()
         reached = is_in_use()
         assert not torn(server.dump(), play.multikey, play.fenced)
     for party in play.parties.values():
-        party.says_again()
-    play.is_over()
+        party.resend()
+    play.finish()
     for key in locks_in(server.dump()) if "PERMITS" in str(scene) else ():
-        server.control.execute_command("LOCK.FORCE", key)  # a release is of one permit
-    play.nothing_is_left()
+        server.control.execute_command("LOCK.FORCE", key)  # a release only releases one permit
+    play.check_nothing_left()
     server.control.flushall()
     return reached
 
@@ -177,23 +177,26 @@ def test_key_in_use_delays_a_scene_and_loses_nothing(server, scene):
 
 
 def lost(name, count):
-    """The client of a grant dies, and this many other keys are opened before one that is in use is."""
+    """The client of a grant dies, and then the `count`th key that is opened is in use."""
     scene, arms = SCENES[name], f'at_once CONFIG SET lock.failpoint "open fail {count}"'
     first, *others = scene.then
     return Scene(scene.before, (first, arms, *others), moved=scene.moved)
 
 
 def each_key(**opened):
-    """Parameters: what opens keys, and of these one after another, by the number of its place."""
+    """Parameters: for each name its keys, one after the other, with their numbers in the order in which they are
+    opened."""
     return [
-        pytest.param(what, number, id=f"{what}-{key}") for what, keys in opened.items() for number, key in enumerate(keys, 1)
+        pytest.param(what, number, id=f"{what}-{key}")
+        for what, keys in opened.items()
+        for number, key in enumerate(keys, 1)
     ]
 
 
 LOST = each_key(
     loses_a_grant=["k"],
-    loses_two_waits_for_several=["k", "l"],
-    loses_a_grant_of_several=["k", "l", "m", "queue_of_m", "timeout_of_m"],
+    loses_two_multikey_waits=["k", "l"],
+    loses_a_multikey_grant=["k", "l", "m", "queue_of_m", "timeout_of_m"],
 )
 
 
@@ -204,12 +207,12 @@ def test_grant_of_a_dead_client_is_released_later(server, name, count):
     wait_for(lambda: failpoint.armed(server) == "open in-use", what="the key to be in use")
     server.settle()
     server.control.config_set(failpoint.CONFIG, "")
-    play.is_over()
-    play.nothing_is_left()
+    play.finish()
+    play.check_nothing_left()
 
 
-def test_lost_grant_in_use_keeps_no_other_from_being_released(server):
-    """Two clients die with what they have just been granted; the first of the keys is in use."""
+def test_lost_grant_whose_key_is_in_use_delays_no_other_release(server):
+    """Two clients die right after their grants; the key of the first grant is in use."""
     scene = Scene(
         ("a LOCK.MACQUIRE 2 k l a", *(f"{name} LOCK.ACQUIRE {key} {name} BLOCK 0" for name, key in ("bk", "cl", "dk", "el"))),
         (
@@ -228,20 +231,20 @@ def test_lost_grant_in_use_keeps_no_other_from_being_released(server):
     play.parties["d"].actor.reply()
 
 
-def test_end_of_a_lease_hands_off_once_the_key_is_not_in_use(server):
+def test_lease_end_hands_off_when_the_key_is_no_longer_in_use(server):
     a, b = server.actor("a"), server.actor("b")
     a.call("LOCK.ACQUIRE", "k", "a", "PX", scaled_ms(50))
     b.send("LOCK.ACQUIRE", "k", "b", "BLOCK", 0)
     b.wait_blocked()
     with failpoint.key_in_use(server, 1) as is_in_use:
-        wait_for(is_in_use, what="the drain to look at the key")
+        wait_for(is_in_use, what="the drain to open the key")
         server.settle()
         assert not b.has_reply()
     assert b.reply() == 1
 
 
-def test_fair_positions_are_written_down_once_the_keys_are_not_in_use(server):
-    """Nothing else happens to the lock that would have its keys looked at."""
+def test_positions_are_written_when_the_keys_are_no_longer_in_use(server):
+    """No other event of the lock makes the module open its keys."""
     a = server.actor("a")
     a.call("LOCK.FAIR", "k", "a", "PX", LONG)
     waiting = {name: server.actor(name) for name in "bcd"}
@@ -260,15 +263,15 @@ def test_fair_positions_are_written_down_once_the_keys_are_not_in_use(server):
             assert is_in_use()
             server.settle()
             assert positions() == before or count == 1
-        wait_for(lambda: positions() == [before[0] - {name}] * 2, what=f"the position of {name} to go")
+        wait_for(lambda: positions() == [before[0] - {name}] * 2, what=f"the position of {name} to be removed")
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["due", "value"])
-def test_delivery_waits_until_the_keys_are_not_in_use(server, count):
+def test_delivery_waits_until_the_keys_are_no_longer_in_use(server, count):
     client = server.actor()
     client.call("DELAY.PUSH", "q", "id", scaled_ms(50), "value")
     with failpoint.key_in_use(server, count) as is_in_use:
-        wait_for(is_in_use, what="the queue to be looked at")
+        wait_for(is_in_use, what="the module to open the queue's keys")
         server.settle()
         assert not server.control.exists("q")
     wait_for(lambda: server.control.lrange("q", 0, -1) == ["value"], what="the delivery")
@@ -283,7 +286,7 @@ SESSION_KEYS = pytest.mark.parametrize(
 
 
 @SESSION_KEYS
-def test_session_of_a_closed_connection_ends_once_the_keys_are_not_in_use(server, command, count):
+def test_session_ends_when_the_keys_are_no_longer_in_use(server, command, count):
     a, b = server.actor("a"), server.actor("b")
     a.call(command, "k", "a", "SESSION")
     b.send(command, "k", "b", "BLOCK", 0)
@@ -298,7 +301,7 @@ def test_session_of_a_closed_connection_ends_once_the_keys_are_not_in_use(server
 
 
 @SESSION_KEYS
-def test_renewal_is_left_out_while_the_keys_are_in_use_and_comes_again(server, command, count):
+def test_renewal_is_skipped_while_the_keys_are_in_use_and_repeated(server, command, count):
     server.control.config_set("lock.default-lease", scaled_ms(600))
     a = server.actor("a")
     a.call(command, "k", "a", "SESSION")
@@ -311,8 +314,8 @@ def test_renewal_is_left_out_while_the_keys_are_in_use_and_comes_again(server, c
 
 
 @pytest.mark.parametrize("count", [2, 3], ids=["k", "m"])
-def test_multikey_wait_is_granted_once_none_of_its_keys_is_in_use(server, count):
-    """The last lock is released while another one that nobody holds is in use: no pass of that one is due."""
+def test_multikey_wait_is_granted_when_no_key_is_in_use_any_more(server, count):
+    """The last lock is released while another one, which is free, is in use: no grant pass for that one is due."""
     a, b = server.actor("a"), server.actor("b")
     a.call("LOCK.ACQUIRE", "l", "a")
     b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "b", "BLOCK", 0)
@@ -328,8 +331,8 @@ def test_multikey_wait_is_granted_once_none_of_its_keys_is_in_use(server, count)
 
 
 @pytest.mark.parametrize("line", ["LOCK.ACQUIRE k b FENCED", "LOCK.RWWRITE k b", "LOCK.SEMAPHORE k b 2", "LOCK.FAIR k b FENCED"])
-def test_waiter_is_granted_once_its_side_keys_are_not_in_use(server, line):
-    """Its leases or its token are the second key that the release opens."""
+def test_waiter_is_granted_when_its_side_keys_are_no_longer_in_use(server, line):
+    """The key of its leases or of its token is the second key that the release opens."""
     a, b = server.actor("a"), server.actor("b")
     a.call("LOCK.ACQUIRE", "k", "a")
     b.send(*line.split(), "BLOCK", 0)
@@ -345,7 +348,7 @@ def test_waiter_is_granted_once_its_side_keys_are_not_in_use(server, line):
 
 
 def test_holder_in_the_middle_of_the_queue_is_granted_later(server):
-    """It has taken the lock on another connection, and its token cannot be written while it is looked at."""
+    """It holds the lock already, as another client has written, and its token cannot be written when the drain runs."""
     a, b, c = (server.actor(name) for name in "abc")
     a.call("LOCK.ACQUIRE", "k", "a")
     for who in (c, b):
@@ -355,7 +358,7 @@ def test_holder_in_the_middle_of_the_queue_is_granted_later(server):
     with failpoint.key_in_use(server, 2) as is_in_use:
         server.control.hset("k", "b", 1)
         server.control.hdel("k", "a")
-        wait_for(is_in_use, what="the drain to look")
+        wait_for(is_in_use, what="the drain to open the keys")
         server.settle()
         assert not b.has_reply() and not c.has_reply()
     assert b.reply() > 0

@@ -1,4 +1,4 @@
-"""lock.fair-reserve that is changed while positions are reserved."""
+"""Changes of lock.fair-reserve while positions are reserved."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_lower_reserve_counts_from_the_change(server):
     assert server.control.zscore(ENDS, "f1") <= server.now_ms() + HOUR
 
 
-def test_higher_reserve_is_for_positions_that_are_reserved_later(server):
+def test_higher_reserve_applies_to_positions_reserved_later(server):
     server.control.config_set("lock.fair-reserve", HOUR)
     hold(server)
     lose(server, "f1")
@@ -50,17 +50,17 @@ def test_higher_reserve_is_for_positions_that_are_reserved_later(server):
 
 def test_positions_with_a_client_keep_their_end(server):
     hold(server)
-    waiting, for_ever = ask(server, "f1", "BLOCK", HOUR), ask(server, "f2")
+    waiting, without_timeout = ask(server, "f1", "BLOCK", HOUR), ask(server, "f2")
     server.control.config_set("lock.fair-reserve", 0)
     server.settle()
     first, second = waiters(server)
     assert first["left"] > HOUR - scaled_ms(5000)
     assert second["left"] is None
     assert waiting.is_blocked()
-    assert for_ever.is_blocked()
+    assert without_timeout.is_blocked()
 
 
-def test_flush_ends_what_is_reserved_for_ever(server):
+def test_flush_ends_a_position_with_the_longest_reserve(server):
     hold(server)
     lose(server, "f1")
     server.control.flushall()

@@ -1,6 +1,6 @@
-"""What a fair queue's changes bring to replicas, AOF and RDB: plain commands, together with the change of the lock.
+"""What replicas, AOF and RDB have of a fair queue's changes: plain commands, together with the change of the lock.
 
-Every way in which a queue changes comes from the table in model/fair_changes.py.
+The table in model/fair_changes.py has every way in which a queue changes.
 """
 
 import pytest
@@ -28,13 +28,13 @@ def perform(server, change):
 
 @pytest.fixture(scope="module")
 def chain(_shared):
-    """A master, its replica, and that one's replica; the master is the file's `server`."""
+    """A master, its replica, and a replica of that replica; the master is the file's `server`."""
     master = _shared.get()
     replica = master.start_replica()
     return master, replica, replica.start_replica()
 
 
-def assert_in_step(chain):
+def assert_in_sync(chain):
     master, replica, sub = chain
     wait_for_sync(master, replica)
     wait_for_sync(replica, sub)
@@ -43,27 +43,27 @@ def assert_in_step(chain):
 
 
 @each_change
-def test_replicas_hold_the_same_before_and_after_each_change(chain, server, change):
+def test_replicas_have_the_same_data_before_and_after_each_change(chain, server, change):
     scene = Scene(server)
-    assert_in_step(chain)
+    assert_in_sync(chain)
     change.prepare(scene)
     scene.settled()
-    assert_in_step(chain)
+    assert_in_sync(chain)
     change.act(scene)
     scene.settled()
-    assert_in_step(chain)
+    assert_in_sync(chain)
     for owner in order(server):
         server.control.execute_command("LOCK.CANCEL", "k", owner)
     wait_nothing_left(server)
-    assert_in_step(chain)
+    assert_in_sync(chain)
 
 
-def test_replicas_hold_the_same_of_the_longest_wait(chain, server):
+def test_replicas_have_the_same_data_of_the_longest_wait(chain, server):
     server.control.config_set("lock.fair-reserve", 10**15)
     hold(server)
     ask(server, "ob", "BLOCK", 2**63 - 1 - server.now_ms() - 10_000)
     ask(server, "oc", "BLOCK", HOUR)
-    assert_in_step(chain)
+    assert_in_sync(chain)
 
 
 def test_replicas_have_the_same_queue_after_it_grew_long_and_shrank(chain, server):
@@ -71,10 +71,10 @@ def test_replicas_have_the_same_queue_after_it_grew_long_and_shrank(chain, serve
     hold(server)
     for owner in owners:
         ask(server, owner)
-        assert_in_step(chain)
+        assert_in_sync(chain)
     for owner in ["oa", *owners]:
         release(server, owner)
-        assert_in_step(chain)
+        assert_in_sync(chain)
 
 
 def test_replica_shows_the_positions_in_order_with_their_deadlines(chain, server):
@@ -83,7 +83,7 @@ def test_replica_shows_the_positions_in_order_with_their_deadlines(chain, server
         ask(server, owner, "BLOCK", HOUR)
     lose(server, ask(server, "od"))
     release(server, "oa")
-    assert_in_step(chain)
+    assert_in_sync(chain)
     for replica in chain[1:]:
         answer = replica.client(3).execute_command("LOCK.INFO", "k")
         assert answer["holders"][0]["owner"] == "ob"
@@ -93,15 +93,15 @@ def test_replica_shows_the_positions_in_order_with_their_deadlines(chain, server
         assert replica.info("lock")["lock_contended_locks"] == 0
 
 
-def test_replica_shows_a_wait_for_ever_as_such(chain, server):
+def test_replica_shows_a_wait_without_a_timeout(chain, server):
     hold(server)
     ask(server, "ob", "BLOCK", 0)
-    assert_in_step(chain)
+    assert_in_sync(chain)
     (waiter,) = chain[1].client(3).execute_command("LOCK.INFO", "k")["waiters"]
     assert waiter["left"] is None
 
 
-def test_replica_forgets_a_queue_whose_keys_have_expired(chain, server):
+def test_replica_shows_no_queue_whose_keys_have_expired(chain, server):
     hold(server)
     lose(server, ask(server, "ob"))
     for name in SIDE_KEYS:
@@ -113,7 +113,7 @@ def test_replica_forgets_a_queue_whose_keys_have_expired(chain, server):
 
 
 @each_change
-def test_aof_brings_it_back_after_a_crash(make_server, change):
+def test_aof_restores_the_queue_after_a_crash(make_server, change):
     server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=LONG_RESERVE)
     perform(server, change)
     before = server.dump()
@@ -123,9 +123,9 @@ def test_aof_brings_it_back_after_a_crash(make_server, change):
 
 
 @pytest.mark.parametrize("how", ["rewritten AOF", "RDB", "DEBUG RELOAD"])
-def test_snapshot_brings_it_back(make_server, how):
+def test_snapshot_restores_the_queue(make_server, how):
     server = make_server(appendonly="yes", aof_use_rdb_preamble="no", lock_fair_reserve=LONG_RESERVE)
-    perform(server, CHANGES["comes back"])
+    perform(server, CHANGES["returns"])
     if how == "rewritten AOF":
         rewrite_aof(server)
     before = server.dump()
@@ -140,9 +140,9 @@ def test_snapshot_brings_it_back(make_server, how):
     assert server.dump() == before
 
 
-def test_server_without_the_module_has_the_same(make_server):
+def test_server_without_the_module_loads_the_same_data(make_server):
     server = make_server(appendonly="yes", lock_fair_reserve=LONG_RESERVE)
-    perform(server, CHANGES["comes back"])
+    perform(server, CHANGES["returns"])
     before = server.dump()
     server.stop()
     plain = make_server(load_module=False)
@@ -156,7 +156,7 @@ def test_server_without_the_module_has_the_same(make_server):
 
 
 def transactions_in(commands):
-    """Lists of commands that were written as one."""
+    """The transactions, as lists of commands."""
     found, inside = [], False
     for words in commands:
         if words[0] in ("MULTI", "EXEC"):
@@ -170,7 +170,7 @@ def transactions_in(commands):
 
 
 def plainly(words):
-    """A command with its ticket as T and its time as END; UNLINK, by which Valkey expires keys, as DEL."""
+    """A command with T for its ticket and END for its time; UNLINK, with which Valkey expires keys, becomes DEL."""
     if words[0] == "UNLINK":
         return ("DEL", *words[1:])
     if words[0] == "ZADD" and words[2] != "+inf":
@@ -179,7 +179,7 @@ def plainly(words):
 
 
 @each_change
-def test_change_is_plain_commands_in_the_transaction_of_what_made_it(make_server, change):
+def test_change_is_plain_commands_in_the_transaction_of_its_cause(make_server, change):
     server = make_server(appendonly="yes", lock_fair_reserve=LONG_RESERVE)
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     scene = Scene(server)
@@ -195,7 +195,7 @@ def test_change_is_plain_commands_in_the_transaction_of_what_made_it(make_server
     assert found == [list(transaction) for transaction in change.writes]
 
 
-def test_long_queue_is_written_as_its_positions_alone(make_server):
+def test_long_queue_is_written_only_as_its_positions(make_server):
     server = make_server(appendonly="yes")
     owners = [f"o{number}" for number in range(9)]
     hold(server)
@@ -204,7 +204,7 @@ def test_long_queue_is_written_as_its_positions_alone(make_server):
     assert added == [(name, owner) for owner in owners for name in SIDE_KEYS]
 
 
-def test_never_a_command_of_the_module(make_server):
+def test_aof_never_has_a_command_of_the_module(make_server):
     server = make_server(appendonly="yes", lock_fair_reserve=LONG_RESERVE)
     for name, change in CHANGES.items():
         if name != "CLIENT UNBLOCK":
@@ -218,7 +218,7 @@ def test_never_a_command_of_the_module(make_server):
     assert b"LOCK." not in aof_of(server).upper()
 
 
-def test_keys_get_their_expiry_in_the_transaction_that_makes_them(make_server):
+def test_keys_get_their_expiry_in_the_transaction_that_creates_them(make_server):
     server = make_server(appendonly="yes", lock_fair_reserve=LONG_RESERVE)
     hold(server)
     start = len(aof_of(server))
@@ -229,8 +229,7 @@ def test_keys_get_their_expiry_in_the_transaction_that_makes_them(make_server):
         assert about[:2] == ["ZADD", "PEXPIREAT"]
 
 
-def test_one_command_that_hands_off_many_times_is_one_transaction(make_server):
-    """In MULTI: every step with its positions."""
+def test_several_hand_offs_in_MULTI_are_one_transaction(make_server):
     server = make_server(appendonly="yes")
     hold(server)
     ask_all(server, "ob", "oc", "od")
@@ -244,7 +243,7 @@ def test_one_command_that_hands_off_many_times_is_one_transaction(make_server):
     assert removed == [["ZREM", name, owner] for owner in ("ob", "oc", "od") for name in SIDE_KEYS]
 
 
-def test_lua_script_that_hands_off_is_one_transaction(make_server):
+def test_script_that_hands_off_is_one_transaction(make_server):
     server = make_server(appendonly="yes")
     hold(server)
     waiter = ask(server, "ob")
@@ -267,7 +266,7 @@ def test_save_points_count_the_change(server, change):
 
 
 @each_change
-def test_change_aborts_a_watch_of_the_queue(server, actor, change):
+def test_WATCH_of_the_queue_sees_each_change(server, actor, change):
     scene = Scene(server)
     change.prepare(scene)
     scene.settled()
@@ -281,7 +280,7 @@ def test_change_aborts_a_watch_of_the_queue(server, actor, change):
     assert watcher.call("EXEC") == (None if touched else ["done"])
 
 
-def test_looking_changes_nothing(server):
+def test_queries_change_nothing(server):
     hold(server)
     lose(server, ask(server, "ob"))
     ask(server, "oc")

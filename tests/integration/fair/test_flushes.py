@@ -1,7 +1,7 @@
-"""Flushes and loads under fair waiters: who waits keeps its position, in memory and in the keys, whatever else happens.
+"""Flushes and loads with fair waiters: waiters keep their positions, in memory and in the keys, whatever else happens.
 
-A flush, a swap, a load and a cluster's look at its slots may all come before the drain: each is sent in one packet with
-the flush, or held up with it.
+A flush, a swap, a load and a cluster's check of its slots may all run before the drain: each is sent in one packet with
+the flush, or paused with it.
 """
 
 import pytest
@@ -10,12 +10,12 @@ from harness import wait_for
 from model.fair_scene import ask, ask_all, detached, hold, lose, nothing_left, order, release
 from model.fair_scene import server, written, written_is_right  # noqa: F401
 
-SLOT_LOOK_MS = 1000
+SLOT_CHECK_MS = 1000
 LONG = 600_000
 
 
 def at_once(server, *commands):
-    """Says them all in one packet."""
+    """Sends all commands in one packet."""
     pipeline = server.client().pipeline(transaction=False)
     for command in commands:
         pipeline.execute_command(*command.split())
@@ -23,18 +23,18 @@ def at_once(server, *commands):
 
 
 def flushed_at_once(server, *commands):
-    """In a transaction: elsewhere newer servers flush in the background and let others speak."""
-    answers = at_once(server, "MULTI", "FLUSHALL", *commands, "EXEC")[-1]
-    assert answers[0] in (True, "OK"), answers
-    return answers
+    """In a transaction: outside of one newer servers flush in the background and serve other clients."""
+    replies = at_once(server, "MULTI", "FLUSHALL", *commands, "EXEC")[-1]
+    assert replies[0] in (True, "OK"), replies
+    return replies
 
 
 def mirrored(server):
-    wait_for(lambda: written_is_right(server), what="the keys to say what memory knows")
+    wait_for(lambda: written_is_right(server), what="the keys to agree with memory")
     return [owner for owner, _, _ in written(server)]
 
 
-def all_are_served(server, holder, **actors):
+def all_are_granted(server, holder, **actors):
     for owner, actor in actors.items():
         release(server, holder)
         assert actor.reply() == 1
@@ -54,7 +54,7 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
-def test_live_positions_are_written_again_and_kept_ones_are_gone(server, events):
+def test_positions_of_waiters_are_written_again_reserved_ones_are_gone(server, events):
     hold(server)
     b, dead, d = ask_all(server, "ob", "oc", "od")
     lose(server, dead)
@@ -62,7 +62,7 @@ def test_live_positions_are_written_again_and_kept_ones_are_gone(server, events)
     flushed_at_once(server, *events, "LOCK.ACQUIRE k oz PX 600000")
     assert mirrored(server) == order(server) == ["ob", "od"]
     assert written(server) == before
-    all_are_served(server, "oz", ob=b, od=d)
+    all_are_granted(server, "oz", ob=b, od=d)
 
 
 LOADS = {
@@ -75,15 +75,15 @@ LOADS = {
 
 
 @pytest.mark.parametrize("events", LOADS.values(), ids=LOADS)
-def test_live_positions_are_there_after_a_load(server, events):
-    """What is loaded is what the flush before it has left."""
+def test_positions_of_waiters_are_kept_after_a_load(server, events):
+    """The file that is loaded has the data after the flush."""
     hold(server)
     b, c = ask_all(server, "ob", "oc")
     at_once(server, *events, "LOCK.ACQUIRE k oa PX 600000")
     assert mirrored(server) == order(server) == ["ob", "oc"]
     server.control.execute_command("LOCK.FORCE", "k")
     assert b.reply() == 1
-    all_are_served(server, "ob", oc=c)
+    all_are_granted(server, "ob", oc=c)
 
 
 def test_loading_an_earlier_file_does_not_restore_cancelled_positions(server):
@@ -95,10 +95,10 @@ def test_loading_an_earlier_file_does_not_restore_cancelled_positions(server):
     d = ask(server, "od")
     assert server.control.execute_command("DEBUG", "RELOAD", "NOSAVE") == "OK"
     assert mirrored(server) == order(server) == ["oc", "od"]
-    all_are_served(server, "oa", oc=c, od=d)
+    all_are_granted(server, "oa", oc=c, od=d)
 
 
-def test_load_keeps_the_positions_of_the_dead(server):
+def test_load_keeps_reserved_positions(server):
     hold(server)
     lose(server, *ask_all(server, "ob", "oc"))
     before = written(server)
@@ -112,21 +112,21 @@ def node(make_server):
     """A cluster of one node, which has all slots."""
     node = make_server(cluster_enabled="yes", lock_fair_reserve=LONG)
     node.control.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-    # A name that needs no hash tag; refused as long as the node does not serve it.
+    # The command is refused until the node serves the slot.
     actor = node.actor()
     wait_for(lambda: actor.attempt("EXISTS", "k") == 0, 20, "the cluster to be whole")
     return node
 
 
-def test_look_at_the_slots_does_not_wipe_a_flush_that_has_to_wait(node):
-    """The pause holds the drain up, not the look."""
+def test_check_of_the_slots_does_not_discard_a_pending_flush(node):
+    """The pause delays the drain, but not the check."""
     hold(node)
     b, c = ask_all(node, "ob", "oc")
     before = written(node)
     flushed_at_once(node, f"CLIENT PAUSE {LONG} WRITE")
-    node.let_pass(SLOT_LOOK_MS + 100)
+    node.let_pass(SLOT_CHECK_MS + 100)
     assert written(node) == []
     node.control.execute_command("CLIENT", "UNPAUSE")
     assert b.reply() == 1
     assert mirrored(node) == ["oc"] and written(node) == before[1:]
-    all_are_served(node, "ob", oc=c)
+    all_are_granted(node, "ob", oc=c)

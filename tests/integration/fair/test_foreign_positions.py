@@ -1,4 +1,4 @@
-"""Positions that another client has written for what can be no owner."""
+"""Positions that another client has written for names that cannot be owners."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from harness.schedule import as_map
 
 
 @pytest.mark.parametrize("member", ["mode", "o:write", "", "n" * 513])
-def test_position_of_what_is_no_owner_is_nobodys(make_server, member):
+def test_position_of_an_invalid_owner_is_removed(make_server, member):
     server = make_server(appendonly="yes", lock_fair_reserve=600_000)
     server.control.zadd("lock:queue:{k}", {member: 1})
     server.control.zadd("lock:timeout:{k}", {member: "inf"})
@@ -15,7 +15,7 @@ def test_position_of_what_is_no_owner_is_nobodys(make_server, member):
     assert server.control.keys("lock:*") == []
 
 
-def test_positions_of_owners_stay_beside_those_of_nobody(make_server):
+def test_positions_of_owners_are_kept_next_to_invalid_ones(make_server):
     server = make_server(appendonly="yes", lock_fair_reserve=600_000)
     server.control.zadd("lock:queue:{k}", {"mode": 1, "o": 2, "p:write": 3})
     server.restart()

@@ -1,4 +1,4 @@
-"""A position whose connection has ended, and what LOCK.INFO shows of all positions."""
+"""A position whose connection has closed, and how LOCK.INFO shows positions."""
 
 import pytest
 
@@ -16,7 +16,7 @@ DEATHS = {
 
 @pytest.mark.parametrize("dies", DEATHS.values(), ids=DEATHS)
 @pytest.mark.parametrize("back_on", ["a new connection", "an old connection"])
-def test_position_is_kept_when_its_connection_ends_and_taken_back_on_any(server, dies, back_on):
+def test_position_is_kept_when_its_connection_closes_and_taken_over(server, dies, back_on):
     hold(server)
     old = server.actor("old")
     first, dead, last = ask_all(server, "ob", "oc", "od")
@@ -33,14 +33,15 @@ def test_position_is_kept_when_its_connection_ends_and_taken_back_on_any(server,
 
 
 @pytest.mark.parametrize("how", ["TIMEOUT", "ERROR"])
-def test_client_unblock_ends_the_wait_and_the_others_go_on(server, how):
-    """TIMEOUT is a time-out: the position is given up. ERROR leaves it to the owner for a while, or not."""
+def test_client_unblock_ends_the_wait_and_others_are_granted(server, how):
+    """TIMEOUT is a timeout: the position is given up. With ERROR it may be reserved for the owner for a while, or
+    not."""
     hold(server)
     first, second = ask_all(server, "ob", "oc")
     if not server.control.execute_command("CLIENT", "UNBLOCK", first.client_id, how):
-        pytest.skip("this server's module API cannot serve it: LOCK.CANCEL is the way")
-    heard = first.outcome()
-    assert heard is None if how == "TIMEOUT" else error("UNBLOCKED")(heard)
+        pytest.skip("this server's module API cannot serve it: use LOCK.CANCEL")
+    reply = first.outcome()
+    assert reply is None if how == "TIMEOUT" else error("UNBLOCKED")(reply)
     if how == "TIMEOUT":
         assert order(server) == ["oc"]
     server.control.execute_command("LOCK.CANCEL", "k", "ob")
@@ -69,7 +70,7 @@ def test_info_shows_all_positions_in_order_with_all_fields(server):
     left = [waiter["left"] for waiter in found]
     assert left[:2] == [None, None]
     assert found[2]["waited"] + left[2] == HOUR
-    # A reserved position: what is left is its reserve, and it has waited since its owner came first.
+    # A reserved position: the time left is its reserve, and it has waited since its owner's first request.
     assert LONG_RESERVE - (server.now_ms() - e_since) <= left[3] <= LONG_RESERVE
     wait_for(lambda: waiters(server)[3]["waited"] >= found[3]["waited"] + 50, what="the wait to grow")
     back = ask(server, "oe", "BLOCK", 0)
@@ -101,7 +102,7 @@ def test_info_of_a_free_lock_with_only_reserved_positions(server):
     wait_nothing_left(server)
 
 
-def test_module_counts_clients_that_wait_not_positions(server):
+def test_module_counts_waiting_clients_and_not_positions(server):
     hold(server)
     lose(server, ask(server, "ob"))
     ask(server, "oc")

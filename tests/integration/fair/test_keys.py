@@ -1,6 +1,6 @@
-"""The two keys of a fair queue: what is in them, for how long, under which names.
+"""The two keys of a fair queue: their contents, their expiry, their names.
 
-Every way in which they change comes from the table in model/fair_changes.py.
+The table in model/fair_changes.py has every way in which they change.
 """
 
 import math
@@ -13,7 +13,7 @@ from model.fair_changes import Scene, each_change
 from model.fair_scene import ENDS, HOUR, QUEUE, ask, ask_all, assert_written, hold, info, lose, release
 from model.fair_scene import server, side_keys, written  # noqa: F401
 
-# What is in them
+# Contents
 
 
 def test_position_is_a_ticket_and_a_deadline_in_unix_ms(server):
@@ -53,8 +53,8 @@ CROWD = [f"o{number:02}" for number in range(9)] + ["o9" + "x" * 500]
 
 
 @pytest.mark.parametrize("longest, encoding", [(64, "skiplist"), (1000, "listpack")])
-def test_long_queue_holds_its_positions_and_nothing_else(server, longest, encoding):
-    """From some length on the module makes the server keep the keys in another encoding, if it can."""
+def test_keys_of_a_long_queue_have_only_its_positions(server, longest, encoding):
+    """From a certain length on the module makes the server use another encoding for the keys, if it can."""
     server.control.config_set("zset-max-listpack-value", longest)
     hold(server)
     for number, owner in enumerate(CROWD, 1):
@@ -69,7 +69,7 @@ def test_long_queue_holds_its_positions_and_nothing_else(server, longest, encodi
     assert server.dump() == {}
 
 
-def test_queue_that_is_deleted_grows_again_with_its_positions_alone(server):
+def test_deleted_queue_that_grows_again_has_only_its_positions(server):
     hold(server)
     for _ in range(2):
         server.control.delete(*side_keys())
@@ -80,7 +80,7 @@ def test_queue_that_is_deleted_grows_again_with_its_positions_alone(server):
             server.control.execute_command("LOCK.CANCEL", "k", owner)
 
 
-def test_positions_of_strangers_in_a_long_queue_are_left_alone(server):
+def test_positions_written_by_others_in_a_long_queue_are_kept(server):
     hold(server)
     ask(server, "ob")
     strangers = {"\0" * length: length for length in (64, 65, 512, 513, 514)}
@@ -91,7 +91,7 @@ def test_positions_of_strangers_in_a_long_queue_are_left_alone(server):
     server.control.delete(*side_keys())
 
 
-def test_nobody_is_told_of_more_than_the_positions(server):
+def test_change_of_the_encoding_sends_no_events(server):
     server.control.config_set("notify-keyspace-events", "KEA")
     listener = server.control.pubsub()
     listener.psubscribe("__keyevent@*__:z*")
@@ -111,15 +111,15 @@ def test_tickets_grow_in_order_of_arrival_and_are_never_given_twice(server):
         ticket = dict(position[:2] for position in written(server))[owner]
         assert ticket > last and ticket not in seen
         seen, last = seen | {ticket}, ticket
-        # The last ones go again, so that the largest ticket in the keys is not the largest given.
+        # The last ones are cancelled, so that the largest ticket in the keys is not the largest one given.
         if number % 3 == 2:
             server.control.execute_command("LOCK.CANCEL", "k", owner)
             server.control.execute_command("LOCK.CANCEL", "k", f"o{number - 1}")
     assert_written(server)
 
 
-def test_ticket_of_a_moment_in_which_many_come(server):
-    """They are sent before the server reads any: most come in one millisecond."""
+def test_requests_of_one_millisecond_have_different_tickets(server):
+    """They are sent before the server reads any: most arrive in one millisecond."""
     hold(server)
     actors = [server.actor(f"o{number}") for number in range(60)]
     for actor in actors:
@@ -129,7 +129,7 @@ def test_ticket_of_a_moment_in_which_many_come(server):
 
 
 @each_change
-def test_change_concerns_one_owner_and_leaves_the_scores_of_all_others(server, change):
+def test_change_affects_one_owner_and_not_the_scores_of_others(server, change):
     scene = Scene(server)
     change.prepare(scene)
     scene.settled()
@@ -139,8 +139,8 @@ def test_change_concerns_one_owner_and_leaves_the_scores_of_all_others(server, c
     assert [position for position in written(server) if position[0] != change.owner] == before
 
 
-def test_position_keeps_its_ticket_for_life(server):
-    """Through a second request, a lost connection, a return, and others' comings and goings."""
+def test_position_keeps_its_ticket_until_it_ends(server):
+    """Also with a second request, a lost connection, a return, and other waiters that join and leave."""
     hold(server)
     first, second = ask_all(server, "ob", "oc")
     ticket = written(server)[1][1]
@@ -161,15 +161,15 @@ def test_position_keeps_its_ticket_for_life(server):
     assert fourth.reply() == 1
 
 
-# How long they live
+# Expiry
 
-BLOCKS = {"for ever": 0, "some seconds": scaled_ms(5000), "an hour": HOUR, "ten years": 10 * 365 * 24 * HOUR}
+BLOCKS = {"no timeout": 0, "some seconds": scaled_ms(5000), "an hour": HOUR, "ten years": 10 * 365 * 24 * HOUR}
 RESERVES = {"none": 0, "default": 5000, "an hour": HOUR, "the longest": 10**15}
 
 
 @pytest.mark.parametrize("reserve_ms", RESERVES.values(), ids=[f"reserve {name}" for name in RESERVES])
 @pytest.mark.parametrize("block_ms", BLOCKS.values(), ids=BLOCKS)
-def test_both_keys_outlive_what_they_record(server, block_ms, reserve_ms):
+def test_both_keys_expire_later_than_their_positions_end(server, block_ms, reserve_ms):
     server.control.config_set("lock.fair-reserve", reserve_ms)
     hold(server)
     for owner in ("ob", "oc"):
@@ -180,8 +180,8 @@ def test_both_keys_outlive_what_they_record(server, block_ms, reserve_ms):
 
 
 @pytest.mark.parametrize("reserve_ms", RESERVES.values(), ids=[f"reserve {name}" for name in RESERVES])
-def test_longest_wait_is_written_down_too(server, reserve_ms):
-    """It ends about when the time does that 63 bits can tell: nothing can expire after that."""
+def test_longest_wait_is_written_too(server, reserve_ms):
+    """It ends near the latest time that 63 bits can represent: nothing can expire after that."""
     server.control.config_set("lock.fair-reserve", reserve_ms)
     hold(server)
     longest = 2**63 - 1 - server.now_ms()
@@ -192,7 +192,7 @@ def test_longest_wait_is_written_down_too(server, reserve_ms):
     assert all(server.control.execute_command("PEXPIRETIME", name) > ten_years for name in (QUEUE, ENDS))
 
 
-def test_keys_of_a_longer_reserve_live_longer(server):
+def test_keys_of_a_longer_reserve_expire_later(server):
     hold(server)
     first, second = ask_all(server, "ob", "oc")
     server.control.config_set("lock.fair-reserve", 1000 * HOUR)
@@ -203,8 +203,8 @@ def test_keys_of_a_longer_reserve_live_longer(server):
 
 
 @pytest.mark.parametrize("key", [QUEUE, ENDS])
-def test_key_that_is_made_anew_has_its_expiry(server, key):
-    """Somebody deleted it; who comes next makes it again."""
+def test_key_that_is_created_again_has_its_expiry(server, key):
+    """Another client deleted it; the next request creates it again."""
     hold(server)
     ask(server, "ob")
     server.control.delete(key)
@@ -212,7 +212,7 @@ def test_key_that_is_made_anew_has_its_expiry(server, key):
     assert all(server.control.pttl(name) > 0 for name in (QUEUE, ENDS))
 
 
-# What they are called
+# Names
 
 NAMES = {
     "plain": "k",
@@ -272,13 +272,13 @@ def _cluster_state(node):
 def refuse_in_cluster(node, name):
     for more in ((), ("BLOCK", 0)):
         before = node.dump()
-        heard = node.actor().attempt("LOCK.FAIR", name, "ob", *more)
-        assert code_of(heard) == "ERR" and "hash tag" in str(heard)
+        reply = node.actor().attempt("LOCK.FAIR", name, "ob", *more)
+        assert code_of(reply) == "ERR" and "hash tag" in str(reply)
         assert node.dump() == before
 
 
-def test_name_that_no_side_key_can_follow_is_refused_in_a_cluster(cluster_node):
-    """LOCK.ACQUIRE needs none, and serves it."""
+def test_name_without_side_keys_in_its_slot_is_refused_in_a_cluster(cluster_node):
+    """LOCK.ACQUIRE needs no side keys, and accepts it."""
     for name in ("a}b", "{}x", "}", ""):
         refuse_in_cluster(cluster_node, name)
         hold(cluster_node, key=name)

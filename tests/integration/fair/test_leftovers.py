@@ -1,4 +1,4 @@
-"""However the last waiter has left, no key and no memory is left of the queue."""
+"""In whatever way the last waiter has left, no key and no memory of the queue is left."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def all_die_without_a_reserve(server):
         waiter.kill_socket()
 
 
-def all_are_forced_in(server):
+def all_are_granted_by_FORCE(server):
     hold(server)
     waiting = ask_all(server, *OWNERS)
     for waiter in waiting:
@@ -64,7 +64,7 @@ def all_are_forced_in(server):
         assert waiter.reply() == 1
 
 
-def all_die_and_come_for_a_try(server):
+def all_die_and_return_with_a_try(server):
     hold(server)
     lose(server, *ask_all(server, *OWNERS))
     release(server, "oa")
@@ -73,7 +73,7 @@ def all_die_and_come_for_a_try(server):
         release(server, owner)
 
 
-def all_die_and_take_the_lock_by_ACQUIRE(server):
+def all_die_and_acquire_the_lock_by_ACQUIRE(server):
     hold(server)
     lose(server, *ask_all(server, *OWNERS))
     release(server, "oa")
@@ -82,13 +82,13 @@ def all_die_and_take_the_lock_by_ACQUIRE(server):
         release(server, owner)
 
 
-def all_die_and_are_written_into_the_key_by_hand(server):
+def all_die_and_are_written_into_the_key(server):
     hold(server)
     lose(server, *ask_all(server, *OWNERS))
     for owner in reversed(OWNERS):
         server.control.delete("k")
         server.control.hset("k", owner, 1)
-        wait_for(lambda owner=owner: owner not in order(server), what="the position of a holder to go")
+        wait_for(lambda owner=owner: owner not in order(server), what="the position of a holder to be removed")
 
 
 def keys_are_flushed(server, flush="FLUSHALL"):
@@ -118,7 +118,7 @@ def reserved_positions_are_flushed(server):
     say(server, "FLUSHALL")
 
 
-def each_dies_in_the_turn_of_its_grant(server):
+def each_dies_in_the_iteration_of_its_grant(server):
     a = hold(server)
     waiting = ask_all(server, *OWNERS)
     lines = [f"LOCK.RELEASE k {owner}\r\nCLIENT KILL ID {waiter.client_id}\r\n"
@@ -126,10 +126,10 @@ def each_dies_in_the_turn_of_its_grant(server):
     server.raw_connection().sendall("".join(lines).encode())
     for waiter in waiting:
         waiter.wait_closed()
-    wait_for(lambda: a.call("EXISTS", "k") == 0, what="the last hold to go back")
+    wait_for(lambda: a.call("EXISTS", "k") == 0, what="the last hold to be released")
 
 
-def each_dies_in_the_turn_before_its_grant(server):
+def each_dies_in_the_iteration_before_its_grant(server):
     hold(server)
     server.control.config_set("lock.fair-reserve", A_WHILE)
     waiting = ask_all(server, *OWNERS)
@@ -172,15 +172,15 @@ LEAVING = {
         all_die_and_are_cancelled,
         all_die_and_their_reserves_end,
         all_die_without_a_reserve,
-        all_are_forced_in,
-        all_die_and_come_for_a_try,
-        all_die_and_take_the_lock_by_ACQUIRE,
-        all_die_and_are_written_into_the_key_by_hand,
+        all_are_granted_by_FORCE,
+        all_die_and_return_with_a_try,
+        all_die_and_acquire_the_lock_by_ACQUIRE,
+        all_die_and_are_written_into_the_key,
         keys_are_flushed,
         keys_are_flushed_and_all_die,
         reserved_positions_are_flushed,
-        each_dies_in_the_turn_of_its_grant,
-        each_dies_in_the_turn_before_its_grant,
+        each_dies_in_the_iteration_of_its_grant,
+        each_dies_in_the_iteration_before_its_grant,
         taken_over_and_cancelled,
         queue_keys_are_deleted_and_all_are_cancelled,
         queue_keys_are_deleted_and_all_die,
@@ -189,14 +189,14 @@ LEAVING = {
 
 
 @pytest.mark.parametrize("leave", LEAVING.values(), ids=LEAVING)
-def test_nothing_is_left(server, leave):
+def test_nothing_is_left_of_a_queue(server, leave):
     leave(server)
     wait_nothing_left(server)
     assert not [key for key in server.dump() if key[1] != b"k"]
 
 
 @pytest.mark.parametrize("change", [change for change in CHANGES.values() if "oc" == change.owner])
-def test_nothing_is_left_when_those_that_remain_are_cancelled(server, change):
+def test_nothing_is_left_when_the_other_waiters_are_cancelled(server, change):
     scene = Scene(server)
     change.prepare(scene)
     change.act(scene)
@@ -217,7 +217,7 @@ def test_nothing_is_left_in_any_database_after_a_flush(server, flush):
 
 
 def test_memory_of_a_queue_is_released(server):
-    """The second of two equal crowds costs nothing that the first one did not."""
+    """The second of two equal crowds uses no more memory than the first one."""
 
     def crowd():
         hold(server)
@@ -231,11 +231,11 @@ def test_memory_of_a_queue_is_released(server):
         return server.info("memory")["used_memory"]
 
     first = crowd()
-    wait_for(lambda: crowd() <= first + 20_000, 20, "a crowd that costs no more")
+    wait_for(lambda: crowd() <= first + 20_000, 20, "a crowd that uses no more memory")
 
 
-def test_two_databases_that_change_places_leave_nothing(server):
-    """A wait stays in the database of its number; the lock goes, the positions come back."""
+def test_nothing_is_left_after_two_databases_are_swapped(server):
+    """A wait stays in the database with its number; the lock moves, and the positions are written back."""
     hold(server)
     b, c = ask_all(server, "ob", "oc")
     assert server.control.swapdb(0, 3)
@@ -247,12 +247,12 @@ def test_two_databases_that_change_places_leave_nothing(server):
     assert set(server.dump()) == {(3, b"k")}
 
 
-# A slot that goes away takes its waiters along
+# The waiters of a slot that moves away are redirected
 
 
 @pytest.fixture
 def node(make_server):
-    """A cluster of one node, which has all slots and does not mind to lose some."""
+    """A cluster of one node, which has all slots and works without some of them."""
     node = make_server(cluster_enabled="yes", cluster_require_full_coverage="no", lock_fair_reserve=LONG_RESERVE)
     say(node, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     wait_for(lambda: hold_is_possible(node), 20, "the cluster to be whole")
@@ -264,20 +264,20 @@ def hold_is_possible(node):
 
 
 @pytest.mark.parametrize("state", ["attached", "detached", "both"])
-def test_nothing_is_left_of_a_queue_whose_slot_is_not_ours_any_more(node, state):
+def test_nothing_is_left_of_a_queue_whose_slot_has_moved_away(node, state):
     first, second = ask_all(node, "ob", "oc")
     if state != "attached":
         lose(node, first)
     if state == "detached":
         lose(node, second)
     say(node, "CLUSTER", "DELSLOTS", say(node, "CLUSTER", "KEYSLOT", "k"))
-    for actor, lives in ((first, state == "attached"), (second, state != "detached")):
-        assert not lives or code_of(actor.outcome()) in ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
-    wait_for(lambda: node.info("lock")["lock_contended_locks"] == 0, what="the positions to be forgotten")
+    for actor, is_alive in ((first, state == "attached"), (second, state != "detached")):
+        assert not is_alive or code_of(actor.outcome()) in ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
+    wait_for(lambda: node.info("lock")["lock_contended_locks"] == 0, what="the positions to be gone from memory")
     assert node.info("lock")["lock_waiters"] == 0
 
 
-def test_info_of_a_lock_that_nobody_waits_for_any_more(server):
+def test_LOCK_INFO_shows_nothing_when_all_waiters_have_left(server):
     all_are_granted(server)
     assert info(server) == {"waiters": [], "holders": []}
     assert say(server, "LOCK.INFO", "k") is None
@@ -285,8 +285,8 @@ def test_info_of_a_lock_that_nobody_waits_for_any_more(server):
 
 
 @pytest.mark.parametrize("words", ["LOCK.FAIR k oz", "LOCK.CANCEL k oz"])
-def test_positions_that_were_over_before_anybody_came_leave_no_memory(make_server, words):
-    """Kept by a file for longer than by the server: who asks first only takes the keys away."""
+def test_positions_that_expired_before_the_first_request_use_no_memory(make_server, words):
+    """The file has kept them for longer than the server reserves them: the first request only removes the keys."""
     server = make_server(appendonly="yes", lock_fair_reserve=scaled_ms(300))
     hold(server)
     ask_all(server, "ob", "oc")

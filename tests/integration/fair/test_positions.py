@@ -1,6 +1,6 @@
-"""A position in a fair queue: taken over by its owner's next request, and given up.
+"""A position in a fair queue: its owner's next request takes it over, and it can be given up.
 
-Positions are kept for an hour here, so that time plays no part; when they end: test_reserve.py.
+Positions are kept for an hour here, so that time does not matter; test_reserve.py tests when they end.
 """
 
 from harness import scaled_ms, wait_for
@@ -70,7 +70,7 @@ TAKEN_OVER = dict(
         releases("c2", "oc"),
         ("d", granted(1)),
     ],
-    lost_and_taken_again_several_times=[
+    lost_and_taken_over_several_times=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -84,7 +84,7 @@ TAKEN_OVER = dict(
         A_RELEASES,
         ("b4", granted(1)),
     ],
-    the_deadline_is_the_second_requests=[
+    deadline_is_that_of_the_last_request=[
         A_HOLDS,
         waits("b", block_ms=A_WHILE),
         waits("c"),
@@ -126,7 +126,7 @@ TAKEN_OVER = dict(
 
 
 @schedules(**TAKEN_OVER)
-def test_owner_has_one_position_and_its_last_request_stands_there(server, some_resp, schedule):
+def test_owner_has_one_position_which_its_last_request_takes_over(server, some_resp, schedule):
     play(server, schedule, some_resp)
 
 
@@ -142,7 +142,7 @@ def test_lease_is_that_of_the_last_request(server, actor):
     assert before + 2 * HOUR <= granted_ms(server) + HOUR <= server.now_ms() + 2 * HOUR
 
 
-def test_taking_a_position_over_adds_no_waiter_to_those_that_are_limited(server, actor):
+def test_request_that_takes_over_a_position_does_not_exceed_max_waiters(server, actor):
     server.control.config_set("lock.max-waiters", 1)
     hold(server)
     first = ask(server, "ob")
@@ -208,7 +208,7 @@ GIVEN_UP = dict(
         ("b", answered(None)),
         queue_is("oc"),
     ],
-    cancelled_and_back_at_the_end=[
+    cancelled_and_requested_again_at_the_end=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -217,7 +217,7 @@ GIVEN_UP = dict(
         waits("b"),
         queue_is("oc", "ob"),
     ],
-    cancel_of_a_stranger_does_nothing=[A_HOLDS, waits("b"), ("z", "LOCK.CANCEL k oz", 0), ("b", STILL_BLOCKED)],
+    cancel_of_another_owner_does_nothing=[A_HOLDS, waits("b"), ("z", "LOCK.CANCEL k oz", 0), ("b", STILL_BLOCKED)],
     timed_out_at_the_head=[
         A_HOLDS,
         waits("b", block_ms=A_WHILE),
@@ -239,7 +239,7 @@ GIVEN_UP = dict(
         releases("b"),
         ("d", granted(1)),
     ],
-    timed_out_at_the_end_and_back_there=[
+    timed_out_at_the_end_and_requested_again=[
         A_HOLDS,
         waits("b"),
         waits("c", block_ms=A_WHILE),
@@ -259,7 +259,7 @@ GIVEN_UP = dict(
         releases("b2", "ob"),
         ("c", granted(1)),
     ],
-    forced_with_somebody_at_the_head=[
+    forced_with_a_waiter_at_the_head=[
         A_HOLDS,
         ("a", "LOCK.FAIR k oa", 2),
         waits("b"),
@@ -288,12 +288,12 @@ GIVEN_UP = dict(
 
 
 @schedules(**GIVEN_UP)
-def test_position_that_is_given_up_keeps_nobody_waiting(server, some_resp, schedule):
+def test_position_that_is_given_up_delays_no_waiter(server, some_resp, schedule):
     play(server, schedule, some_resp)
 
 
 def test_position_from_before_a_restart_is_cancelled_among_new_waiters(make_server):
-    """Who waited before it was kept at all has not looked for it."""
+    """A waiter that began while lock.fair-reserve was 0 has not read the position."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     hold(server)
     ask(server, "ob")
@@ -302,5 +302,5 @@ def test_position_from_before_a_restart_is_cancelled_among_new_waiters(make_serv
     ask(server, "oc", command="LOCK.ACQUIRE")
     server.control.config_set("lock.fair-reserve", HOUR)
     assert server.control.execute_command("LOCK.CANCEL", "k", "ob") == 1
-    wait_for(lambda: not server.control.exists(QUEUE, ENDS), what="the position to be taken out of the keys")
+    wait_for(lambda: not server.control.exists(QUEUE, ENDS), what="the position to be removed from the keys")
     assert order(server) == ["oc"]

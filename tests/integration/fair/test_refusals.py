@@ -1,6 +1,6 @@
-"""LOCK.FAIR that is refused: bad arguments, no memory, no writes allowed. Nobody queues, nothing changes.
+"""LOCK.FAIR that is refused: bad arguments, no memory, no writes allowed. No request is queued, nothing changes.
 
-The bad arguments are those of model/bad_arguments.py: LOCK.FAIR takes what LOCK.ACQUIRE takes.
+The bad arguments are those of model/bad_arguments.py: LOCK.FAIR has the arguments of LOCK.ACQUIRE.
 """
 
 import re
@@ -35,7 +35,7 @@ BAD_OPTIONS = {
 
 @pytest.fixture
 def refuses(server, some_resp, actor):
-    """refuses(words, text): refused by that text; the queue of two, one detached, stays as it is."""
+    """refuses(words, text): refused with that text; the queue of two, one detached, stays unchanged."""
     hold(server)
     dead, _ = ask_all(server, "ob", "oc")
     lose(server, dead)
@@ -45,9 +45,9 @@ def refuses(server, some_resp, actor):
     def refuse(words, text):
         server.all_searched()
         before = server.dump(), order(server), server.info("lock")
-        heard = client.attempt(*words)
-        assert re.match(re.escape(text), str(heard)), heard
-        assert code_of(heard) == text.split()[0]
+        reply = client.attempt(*words)
+        assert re.match(re.escape(text), str(reply)), reply
+        assert code_of(reply) == text.split()[0]
         assert (server.dump(), order(server), server.info("lock")) == before
         assert server.blocked_clients() == 1
 
@@ -55,13 +55,13 @@ def refuses(server, some_resp, actor):
 
 
 @pytest.mark.parametrize("more, text", BAD_OPTIONS.values(), ids=BAD_OPTIONS)
-def test_bad_options(refuses, more, text):
-    """Said by a stranger, by the holder, by who waits and by who has a reserved position."""
+def test_bad_options_are_refused(refuses, more, text):
+    """For another owner, the holder, a waiter and the owner of a reserved position."""
     for owner in ("oz", "oa", "ob", "oc"):
         refuses(["LOCK.FAIR", "k", owner, *more], text)
 
 
-def test_lease_or_wait_that_overflows_only_when_added_to_now(server, refuses):
+def test_lease_or_wait_that_overflows_when_added_to_now_is_refused(server, refuses):
     too_long = 2**63 - server.now_ms()
     refuses(["LOCK.FAIR", "k", "oz", "PX", too_long], LEASE)
     refuses(["LOCK.FAIR", "k", "oz", "EX", too_long // 1000 + 1], LEASE)
@@ -69,20 +69,20 @@ def test_lease_or_wait_that_overflows_only_when_added_to_now(server, refuses):
 
 
 @pytest.mark.parametrize("owner, text", NO_OWNER.values(), ids=NO_OWNER)
-def test_bad_owner(refuses, owner, text):
+def test_bad_owner_is_refused(refuses, owner, text):
     for key in ("k", "free", "text"):
         refuses(["LOCK.FAIR", key, owner], text)
         refuses(["LOCK.FAIR", key, owner, "BLOCK", 0], text)
 
 
 @pytest.mark.parametrize("words", [["LOCK.FAIR"], ["LOCK.FAIR", "k"]], ids=" ".join)
-def test_too_few_arguments(refuses, words):
+def test_too_few_arguments_are_refused(refuses, words):
     refuses(words, ARITY)
 
 
 @pytest.mark.parametrize("make", OTHER_TYPES.values(), ids=OTHER_TYPES)
-def test_lock_of_another_type(server, some_resp, actor, make):
-    """Who waits already goes on waiting, as with BLPOP."""
+def test_lock_key_of_another_type_is_refused(server, some_resp, actor, make):
+    """Clients that wait already continue to wait, as in BLPOP."""
     hold(server)
     dead, waits = ask_all(server, "ob", "oc")
     lose(server, dead)
@@ -92,15 +92,15 @@ def test_lock_of_another_type(server, some_resp, actor, make):
     before, client = server.dump(), actor()
     for owner in ("oz", "oa", "ob", "oc"):
         for more in ((), ("BLOCK", 0)):
-            heard = client.attempt("LOCK.FAIR", "k", owner, *more)
-            assert str(heard) == WRONG_TYPE
+            reply = client.attempt("LOCK.FAIR", "k", owner, *more)
+            assert str(reply) == WRONG_TYPE
     assert server.dump() == before
     assert waits.is_blocked() and not waits.has_reply()
     server.control.delete("k")
     assert order(server) == ["ob", "oc"]
 
 
-# Where writes may not happen
+# Servers that refuse writes
 
 
 def assert_refused(server, words, code):
@@ -116,12 +116,12 @@ def assert_refused(server, words, code):
     assert (server.dump(), order(server), server.info("lock"), server.blocked_clients()) == before
 
 
-ASKING = {
+REQUESTS = {
     "for a free lock": ("LOCK.FAIR", "l", "oz"),
     "by the holder": ("LOCK.FAIR", "k", "oa", "BLOCK", 0),
-    "and would wait": ("LOCK.FAIR", "k", "oz", "BLOCK", 0),
+    "would wait": ("LOCK.FAIR", "k", "oz", "BLOCK", 0),
     "with a reserved position": ("LOCK.FAIR", "k", "ob", "BLOCK", 0),
-    "and waits already": ("LOCK.FAIR", "k", "oc", "BLOCK", 0),
+    "waits already": ("LOCK.FAIR", "k", "oc", "BLOCK", 0),
 }
 
 
@@ -148,15 +148,15 @@ REFUSALS = {refuse.__name__: refuse for refuse in (no_memory, no_replicas, no_sa
 
 
 @pytest.mark.parametrize("refuse", REFUSALS.values(), ids=REFUSALS)
-@pytest.mark.parametrize("words", ASKING.values(), ids=ASKING)
-def test_no_request_where_no_write_is_allowed(server, refuse, words):
+@pytest.mark.parametrize("words", REQUESTS.values(), ids=REQUESTS)
+def test_request_is_refused_where_writes_are_refused(server, refuse, words):
     hold(server)
     dead, _ = ask_all(server, "ob", "oc")
     lose(server, dead)
     assert_refused(server, words, refuse(server))
 
 
-def test_grants_and_cancels_go_on_without_memory(server):
+def test_grants_and_cancels_work_without_memory(server):
     hold(server)
     b, c, d = ask_all(server, "ob", "oc", "od")
     no_memory(server)
@@ -170,15 +170,15 @@ def test_grants_and_cancels_go_on_without_memory(server):
     wait_nothing_left(server)
 
 
-@pytest.mark.parametrize("words", ASKING.values(), ids=ASKING)
+@pytest.mark.parametrize("words", REQUESTS.values(), ids=REQUESTS)
 def test_replica_is_read_only(server, words):
     hold(server)
     server.control.execute_command("REPLICAOF", "127.0.0.1", 1)
     assert_refused(server, words, "READONLY")
 
 
-def test_position_is_written_down_when_the_refusal_is_over(make_server):
-    """A waiter dies and a wait times out where no write is allowed: the keys follow as soon as they may."""
+def test_positions_are_written_when_writes_are_accepted_again(make_server):
+    """A waiter dies and a wait times out while writes are refused: the keys are written as soon as possible."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     hold(server)
     dead, short, _ = ask(server, "ob"), ask(server, "oc", "BLOCK", scaled_ms(900)), ask(server, "od")
@@ -190,26 +190,26 @@ def test_position_is_written_down_when_the_refusal_is_over(make_server):
     server.settle(30)
     assert server.dump() == before
     server.control.config_set("min-replicas-to-write", 0)
-    wait_for(lambda: written_is_right(server), what="the keys to follow")
+    wait_for(lambda: written_is_right(server), what="the keys to be written")
 
 
-# Limits, rights
+# Limits, permissions
 
 
-def test_more_waiters_than_allowed(server, actor):
+def test_more_waiters_than_allowed_are_refused(server, actor):
     server.control.config_set("lock.max-waiters", 2)
     hold(server)
     dead, *_ = ask_all(server, "ob", "oc")
     assert error("ERR", "lock.max-waiters")(actor().attempt("LOCK.FAIR", "k", "od", "BLOCK", 0))
     assert actor().call("LOCK.FAIR", "k", "od") is None
-    # A reserved position is nobody who waits.
+    # A reserved position does not count as a waiter.
     lose(server, dead)
     ask(server, "od")
     assert error("ERR", "lock.max-waiters")(actor().attempt("LOCK.FAIR", "k", "ob", "BLOCK", 0))
     assert order(server) == ["ob", "oc", "od"]
 
 
-def test_rights_to_the_lock_and_the_command_are_enough(server, actor):
+def test_permissions_for_the_lock_and_the_command_are_sufficient(server, actor):
     server.control.execute_command("ACL", "SETUSER", "u", "reset", "on", ">secret", "+auth", "~k", "+lock.fair")
     hold(server)
     user = actor("user")
@@ -222,11 +222,11 @@ def test_rights_to_the_lock_and_the_command_are_enough(server, actor):
     assert code_of(user.attempt("ZADD", QUEUE, 1, "x")) == code_of(user.attempt("DEL", ENDS)) == "NOPERM"
 
 
-# No clock but the server's
+# Only the server's clock
 
 
-def test_no_argument_of_LOCK_FAIR_is_a_time_of_day(server):
-    """Durations only: what clients' clocks say plays no part. Nothing else is there to be tested."""
+def test_no_argument_of_LOCK_FAIR_is_a_unix_time(server):
+    """All arguments are durations: clients' clocks do not matter. Nothing else can be tested here."""
     docs = server.actor(protocol=3).call("COMMAND", "DOCS", "LOCK.FAIR")["lock.fair"]
     kinds = set()
 

@@ -1,6 +1,6 @@
-"""A position is kept for lock.fair-reserve ms after its connection has closed, and not a moment longer or shorter.
+"""A position is reserved for lock.fair-reserve ms after its connection has closed, not longer and not shorter.
 
-Grants are timed by the lease, which counts from the grant, on the server's own clock.
+The time of a grant is computed from the lease, which counts from the grant, on the server's own clock.
 """
 
 import time
@@ -15,7 +15,7 @@ from model.fair_scene import ENDS, HOUR, QUEUE, ask, ask_all, detached, granted_
 from model.fair_scene import server, wait_nothing_left, waiters, written, written_is_right  # noqa: F401
 
 RESERVE = scaled_ms(800)
-LATEST = scaled_ms(2000)  # so much later than the reserve's end on a busy machine
+LATEST = scaled_ms(2000)  # how much later than the reserve's end a grant may be on a busy machine
 
 
 def set_reserve(server, ms):
@@ -24,7 +24,7 @@ def set_reserve(server, ms):
 
 @pytest.fixture
 def short(server):
-    """The server, with positions kept for RESERVE."""
+    """The server, with a reserve of RESERVE."""
     set_reserve(server, RESERVE)
     return server
 
@@ -46,10 +46,10 @@ def test_reserve_counts_from_the_end_of_the_connection(short):
     assert before + RESERVE <= end_of(short, "ob") <= short.now_ms() + RESERVE
 
 
-# Who is dead is skipped exactly when the reserve is over
+# A client that has died is skipped exactly when its reserve ends
 
 
-def test_dead_head_is_skipped_when_its_reserve_is_over(short):
+def test_dead_head_is_skipped_when_its_reserve_has_ended(short):
     hold(short)
     dead, waits = ask_all(short, "ob", "oc")
     lose(short, dead)
@@ -60,10 +60,10 @@ def test_dead_head_is_skipped_when_its_reserve_is_over(short):
 
 
 @pytest.mark.timing
-def test_dead_head_is_skipped_soon(short):
+def test_dead_head_is_skipped_within_milliseconds(short):
     late, machine = [], Yardstick(short)
     for _ in range(11):
-        # Long enough to be looked at by a busy machine before it is over.
+        # Long enough for the checks below on a busy machine.
         set_reserve(short, scaled_ms(150))
         hold(short)
         dead, waits = ask_all(short, "ob", "oc")
@@ -78,7 +78,7 @@ def test_dead_head_is_skipped_soon(short):
     assert machine.allows(late, 5), late
 
 
-def test_dead_in_the_middle_is_skipped_when_its_turn_comes_before_the_end(short):
+def test_dead_waiter_that_becomes_the_head_before_its_end_is_skipped(short):
     hold(short)
     first, dead, last = ask_all(short, "ob", "oc", "od")
     lose(short, dead)
@@ -90,12 +90,12 @@ def test_dead_in_the_middle_is_skipped_when_its_turn_comes_before_the_end(short)
     assert is_just_after(granted_ms(short), end)
 
 
-def test_dead_in_the_middle_is_no_delay_when_its_turn_comes_after_the_end(short):
+def test_dead_waiter_whose_reserve_has_ended_delays_no_hand_off(short):
     hold(short)
     first, dead, last = ask_all(short, "ob", "oc", "od")
     lose(short, dead)
     wait_for(lambda: order(short) == ["ob", "od"], what="the reserve to end")
-    wait_for(lambda: written_is_right(short), what="the position to leave the keys")
+    wait_for(lambda: written_is_right(short), what="the position to be removed from the keys")
     release(short, "oa")
     assert first.reply() == 1
     before = short.now_ms()
@@ -104,27 +104,27 @@ def test_dead_in_the_middle_is_no_delay_when_its_turn_comes_after_the_end(short)
     assert before <= granted_ms(short) <= short.now_ms()
 
 
-def test_dead_positions_at_the_head_are_skipped_when_the_last_expires(short):
+def test_dead_waiters_at_the_head_are_skipped_when_the_last_expires(short):
     hold(short)
     *dead, waits = ask_all(short, "ob", "oc", "od", "oe")
     set_reserve(short, RESERVE // 2)
     lose(short, dead[0], dead[1])
     set_reserve(short, RESERVE)
     lose(short, dead[2])
-    end = end_of(short, "od")  # the last to die, and kept longer
+    end = end_of(short, "od")  # the last one that died, with a longer reserve
     release(short, "oa")
     assert waits.reply() == 1
     assert is_just_after(granted_ms(short), end)
 
 
-def test_lock_of_which_all_waiters_are_dead_becomes_free_for_all(short):
+def test_lock_whose_waiters_are_all_dead_can_be_acquired_by_others(short):
     hold(short)
     lose(short, *ask_all(short, "ob", "oc", "od"))
     ends = [end_of(short, owner) for owner in ("ob", "oc", "od")]
     release(short, "oa")
     assert short.control.execute_command("LOCK.FAIR", "k", "try") is None
-    comer = ask(short, "oz")
-    assert comer.reply() == 1
+    newcomer = ask(short, "oz")
+    assert newcomer.reply() == 1
     assert is_just_after(granted_ms(short), max(ends))
     release(short, "oz")
     wait_nothing_left(short)
@@ -151,13 +151,13 @@ def test_owner_keeps_its_position_only_if_it_returns_before_the_end(short, way):
     assert back.reply() == 1
 
 
-def test_position_that_is_taken_back_does_not_end_with_the_old_reserve(short):
+def test_position_that_is_taken_over_does_not_end_with_the_old_reserve(short):
     hold(short)
     (dead,) = ask_all(short, "ob")
     lose(short, dead)
     end = end_of(short, "ob")
     back = ask(short, "ob")
-    wait_for(lambda: short.now_ms() > end + 20, what="the old reserve to be over")
+    wait_for(lambda: short.now_ms() > end + 20, what="the old reserve to end")
     assert order(short) == ["ob"] and back.is_blocked() and not back.has_reply()
 
 
@@ -173,14 +173,14 @@ def test_each_loss_begins_a_new_reserve(short):
     assert ends == sorted(set(ends))
 
 
-def test_reserve_outlasts_the_deadline_of_the_wait(short):
-    """BLOCK is about the connection that asked; the reserve is about the owner."""
+def test_reserve_may_end_later_than_the_timeout_of_the_wait(short):
+    """BLOCK is about the connection; the reserve is about the owner."""
     hold(short)
     dead = ask(short, "ob", "BLOCK", RESERVE // 8)
     ask(short, "oc")
     before = short.now_ms()
     dead.kill_socket()
-    wait_for(lambda: "ob" not in order(short) or detached(short) == ["ob"], what="the waiter to go")
+    wait_for(lambda: "ob" not in order(short) or detached(short) == ["ob"], what="the waiter to be gone")
     if detached(short) == ["ob"]:
         assert before + RESERVE <= end_of(short, "ob")
         wait_for(lambda: order(short) == ["oc"], what="the reserve to end")
@@ -192,7 +192,7 @@ def test_reserve_of_zero_keeps_no_position(short):
     hold(short)
     dead, waits = ask_all(short, "ob", "oc")
     dead.kill_socket()
-    wait_for(lambda: order(short) == ["oc"], what="the position to go")
+    wait_for(lambda: order(short) == ["oc"], what="the position to be gone")
     back = ask(short, "ob")
     assert order(short) == ["oc", "ob"]
     release(short, "oa")
@@ -205,30 +205,30 @@ def test_reserve_of_zero_keeps_no_position(short):
 
 
 def restart(server):
-    """Returns the earliest and the latest moment from which positions can be kept now."""
+    """Returns the earliest and the latest moment from which the reserve of positions can count now."""
     server.kill()
-    before = int(time.time() * 1000)  # the server runs on this machine: its clock is ours
+    before = int(time.time() * 1000)  # the server runs on this machine, with the same clock
     server.start()
     return before, server.now_ms()
 
 
-@pytest.mark.parametrize("known", ["at once", "when they are over"])
-def test_positions_without_owners_expire_one_reserve_after_the_restart(make_server, known):
+@pytest.mark.parametrize("read", ["at once", "when they have expired"])
+def test_positions_without_owners_expire_one_reserve_after_the_restart(make_server, read):
     reserve = scaled_ms(1500)
     server = make_server(appendonly="yes", lock_fair_reserve=reserve)
     hold(server)
     ask_all(server, "ob", "oc")
     # Far longer than the reserve before the restart: it counts from then on, not from the crash.
     before, after = restart(server)
-    if known == "at once":
+    if read == "at once":
         assert all(before + reserve - server.now_ms() <= waiter["left"] <= reserve for waiter in waiters(server))
-        comer = ask(server, "oz")
+        newcomer = ask(server, "oz")
         release(server, "oa")
         assert server.actor().call("LOCK.FAIR", "k", "oy") is None
-        assert comer.reply(10) == 1
+        assert newcomer.reply(10) == 1
         assert before + reserve <= granted_ms(server) <= after + reserve + LATEST
     else:
-        wait_for(lambda: order(server) == [], 10, "the positions to be over")
+        wait_for(lambda: order(server) == [], 10, "the positions to expire")
         assert server.now_ms() >= before + reserve
         release(server, "oa")
         assert server.actor().call("LOCK.FAIR", "k", "oz", "PX", HOUR) == 1
@@ -236,8 +236,8 @@ def test_positions_without_owners_expire_one_reserve_after_the_restart(make_serv
     wait_nothing_left(server)
 
 
-def test_positions_are_kept_a_reserve_from_the_promotion_on(make_server):
-    """Not from the replica's start, nor from when the master was lost."""
+def test_reserve_of_positions_counts_from_the_promotion(make_server):
+    """Not from the replica's start, and not from the loss of the master."""
     reserve = scaled_ms(1000)
     master = make_server(lock_fair_reserve=reserve)
     replica = master.start_replica(lock_fair_reserve=reserve)
@@ -248,26 +248,26 @@ def test_positions_are_kept_a_reserve_from_the_promotion_on(make_server):
     before = replica.now_ms()
     replica.control.replicaof("NO", "ONE")
     after = replica.now_ms()
-    comer = ask(replica, "oz")
+    newcomer = ask(replica, "oz")
     assert order(replica) == ["ob", "oc", "oz"]
     release(replica, "oa")
-    assert comer.reply(10) == 1
+    assert newcomer.reply(10) == 1
     assert before + reserve <= granted_ms(replica) <= after + reserve + LATEST
 
 
-def test_owner_back_after_a_restart_keeps_its_position_when_others_expire(make_server):
+def test_owner_that_returned_keeps_its_position_when_others_expire(make_server):
     server = make_server(appendonly="yes", lock_fair_reserve=scaled_ms(1000))
     hold(server)
     ask_all(server, "ob", "oc", "od")
     restart(server)
     back = ask(server, "oc")
     wait_for(lambda: order(server) == ["oc"], 10, "the other positions to end")
-    wait_for(lambda: written_is_right(server), what="the keys to follow")
+    wait_for(lambda: written_is_right(server), what="the keys to be written")
     release(server, "oa")
     assert back.reply() == 1
 
 
-def test_keys_of_a_lock_that_nobody_asks_for_again_expire(make_server):
+def test_keys_of_a_lock_that_is_not_requested_again_expire(make_server):
     server = make_server(appendonly="yes", lock_fair_reserve=RESERVE)
     hold(server)
     ask_all(server, "ob", "oc")
@@ -278,10 +278,10 @@ def test_keys_of_a_lock_that_nobody_asks_for_again_expire(make_server):
 # Pauses, roles, unloading
 
 
-@pytest.mark.parametrize("listener", ["AOF", "replica"])
-def test_waiters_that_die_in_a_pause(make_server, listener):
-    server = make_server(appendonly="yes" if listener == "AOF" else "no", lock_fair_reserve=RESERVE)
-    replica = server.start_replica() if listener == "replica" else None
+@pytest.mark.parametrize("propagates_to", ["AOF", "replica"])
+def test_waiters_that_die_in_a_pause_are_skipped_after_it(make_server, propagates_to):
+    server = make_server(appendonly="yes" if propagates_to == "AOF" else "no", lock_fair_reserve=RESERVE)
+    replica = server.start_replica() if propagates_to == "replica" else None
     a = hold(server)
     dead, middle = ask_all(server, "ob", "oc")
     short_wait, waits = ask(server, "od", "BLOCK", RESERVE // 2), ask(server, "oe")
@@ -324,22 +324,22 @@ def test_becoming_a_replica_with_waiters_leaves_nothing_in_memory(make_server, r
     for waiter in waiting:
         with pytest.raises((ResponseError, ConnectionError)):
             waiter.reply()
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the positions to be forgotten")
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the positions to be gone from memory")
     assert server.info("lock")["lock_waiters"] == 0
     assert server.dump() == master.dump() == {}
     server.unload()
 
 
-def test_new_replica_forgets_locks_that_have_only_reserved_positions(make_server):
-    """Though its new master never answers: nothing is flushed."""
+def test_new_replica_removes_locks_with_only_reserved_positions(make_server):
+    """Although its new master never replies: nothing is flushed."""
     server = make_server(lock_fair_reserve=HOUR)
     hold(server)
     lose(server, *ask_all(server, "ob", "oc"))
     server.control.replicaof("127.0.0.1", 1)
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the positions to be forgotten")
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the positions to be gone from memory")
 
 
-def test_master_again_has_the_positions_of_the_keys_only(make_server):
+def test_master_that_was_a_replica_has_only_the_positions_in_the_keys(make_server):
     server, master = make_server(lock_fair_reserve=HOUR), make_server(lock_fair_reserve=HOUR)
     hold(server)
     ask_all(server, "ob", "oc")
@@ -370,8 +370,8 @@ def test_module_unloads_only_after_the_reserves_and_leaves_nothing(make_server):
     assert as_map(server.control.execute_command("LOCK.INFO", "k"))["waiting"] == 0
 
 
-def test_reloaded_module_keeps_the_positions_in_the_keys_for_a_reserve(make_server):
-    """To it that is a restart."""
+def test_reloaded_module_reserves_the_positions_in_the_keys(make_server):
+    """For the module this is a restart."""
     server = make_server(lock_fair_reserve=scaled_ms(600))
     hold(server)
     tickets = {"ob": server.now_ms() * 1000, "oc": server.now_ms() * 1000 + 1}

@@ -1,6 +1,6 @@
-"""LOCK.FAIR as schedules: who comes first is served first, whatever happens to the others meanwhile.
+"""LOCK.FAIR as schedules: the first request is granted first, whatever happens to the others in the meantime.
 
-Positions are kept for an hour here, so that time plays no part. What the keys say: test_keys.py.
+Positions are kept for an hour here, so that time does not matter. test_keys.py tests the keys.
 """
 
 import pytest
@@ -102,13 +102,13 @@ IN_ORDER = dict(
 
 
 @schedules(**IN_ORDER)
-def test_lock_goes_to_who_came_first(server, some_resp, schedule):
+def test_lock_is_granted_in_order_of_arrival(server, some_resp, schedule):
     play(server, schedule, some_resp)
 
 
 # Rule 3: a new plain request looks only at the holds.
 BARGING = dict(
-    plain_request_takes_a_lock_that_happens_to_be_free=[
+    plain_request_is_granted_a_lock_that_is_free=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -133,7 +133,7 @@ BARGING = dict(
         ("b2", "LOCK.RELEASE k ob", 0),
         ("c", granted(1)),
     ],
-    fair_try_does_not_go_before_those_who_wait=[
+    fair_try_is_not_granted_before_waiters=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -143,7 +143,7 @@ BARGING = dict(
         ("c", STILL_BLOCKED),
         queue_is("ob", "oc"),
     ],
-    fair_request_stands_behind_a_reserved_position_of_a_free_lock=[
+    fair_request_queues_behind_a_reserved_position_of_a_free_lock=[
         A_HOLDS,
         waits("b"),
         *gone("b"),
@@ -154,17 +154,17 @@ BARGING = dict(
         ("b2", "LOCK.RELEASE k ob", 0),
         ("z", granted(1)),
     ],
-    fair_try_takes_a_free_lock_that_nobody_waits_for=[("z", "LOCK.FAIR k oz", 1), releases("z")],
+    fair_try_is_granted_a_free_lock_without_waiters=[("z", "LOCK.FAIR k oz", 1), releases("z")],
 )
 
 
 @schedules(**BARGING)
-def test_free_lock_with_a_queue(server, some_resp, schedule):
+def test_only_plain_requests_barge_in_at_a_free_lock_with_a_queue(server, some_resp, schedule):
     play(server, schedule, some_resp)
 
 
 REENTRY = dict(
-    fair_holder_asks_again=[
+    fair_holder_requests_again=[
         ("a", "LOCK.FAIR k oa", 1),
         waits("b"),
         ("a", "LOCK.FAIR k oa", 2),
@@ -174,7 +174,7 @@ REENTRY = dict(
         ("a", "LOCK.RELEASE k oa", 3),
         ("b", STILL_BLOCKED),
     ],
-    plain_holder_asks_for_a_fair_hold=[
+    plain_holder_requests_a_fair_hold=[
         A_HOLDS,
         waits("b"),
         ("z", "LOCK.FAIR k oa BLOCK 0", 2),
@@ -196,7 +196,7 @@ REENTRY = dict(
         ("z", "LOCK.RELEASE k ob", 0),
         ("c", granted(1)),
     ],
-    owner_who_barges_in_has_no_position_any_more=[
+    owner_that_barges_in_loses_its_position=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -210,7 +210,7 @@ REENTRY = dict(
         ("c2", "LOCK.FAIR k oc BLOCK 0", BLOCKS),
         queue_is("ob", "od", "oc"),
     ],
-    owner_who_barges_in_takes_its_waiting_connection_along=[
+    owner_that_barges_in_ends_the_wait_of_its_other_connection=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -222,7 +222,7 @@ REENTRY = dict(
         ("b", STILL_BLOCKED),
         queue_is("ob"),
     ],
-    waiter_whom_somebody_writes_into_the_key=[
+    waiter_that_another_client_writes_into_the_key=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -280,7 +280,7 @@ TRIES = dict(
         ("c2", "LOCK.FAIR k oc", 1),
         queue_is("od"),
     ],
-    a_try_of_who_waits_leaves_the_wait_alone=[
+    a_try_of_an_owner_that_waits_does_not_end_the_wait=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -290,7 +290,7 @@ TRIES = dict(
         ("c", STILL_BLOCKED),
         queue_is("ob", "oc"),
     ],
-    a_try_that_takes_the_lock_answers_the_wait_with_null=[
+    a_try_that_is_granted_ends_the_wait_with_null=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -307,7 +307,7 @@ TRIES = dict(
 
 
 @schedules(**TRIES)
-def test_try_without_block(server, some_resp, schedule):
+def test_try_without_BLOCK_never_queues(server, some_resp, schedule):
     play(server, schedule, some_resp)
 
 
@@ -317,34 +317,36 @@ NO_BLOCKING = {
 }
 
 
-# A script sees null as false by RESP2, and as nil by RESP3 if it asks for that, which this one does not.
+# A script sees null as false in RESP2; in RESP3, which scripts have to switch on, it would be nil.
 @schedules(**NO_BLOCKING)
-def test_where_no_client_may_block_it_is_a_try(server, some_resp, schedule):
+def test_request_where_no_client_may_block_is_a_try(server, some_resp, schedule):
     play(server, [A_HOLDS, waits("b"), *schedule, queue_is("ob"), ("b", STILL_BLOCKED)], some_resp)
 
 
 def test_hand_off_is_part_of_the_command(server, some_resp):
-    """Inside a transaction nobody, not even the drain, can help."""
+    """Inside a transaction nothing else runs, not even the drain."""
     after = has(holders=lambda found: as_map(found[0])["owner"] == "ob", waiting=1)
-    said = [("LOCK.RELEASE k oa", 0), ("LOCK.INFO k", after), ("LOCK.FAIR k oz BLOCK 0", None), ("ZCARD lock:queue:{k}", 1)]
+    expected = [("LOCK.RELEASE k oa", 0), ("LOCK.INFO k", after), ("LOCK.FAIR k oz BLOCK 0", None)]
+    expected += [("ZCARD lock:queue:{k}", 1)]
 
-    def all_as_said(replies):
-        return all(want(got) if callable(want) else want == got for (_, want), got in zip(said, replies, strict=True))
+    def all_expected(replies):
+        pairs = zip(expected, replies, strict=True)
+        return all(want(got) if callable(want) else want == got for (_, want), got in pairs)
 
     steps = [A_HOLDS, waits("b"), waits("c"), ("z", "MULTI", "OK")]
-    steps += [("z", command, "QUEUED") for command, _ in said]
-    play(server, [*steps, ("z", "EXEC", all_as_said), ("b", granted(1)), ("c", STILL_BLOCKED)], some_resp)
+    steps += [("z", command, "QUEUED") for command, _ in expected]
+    play(server, [*steps, ("z", "EXEC", all_expected), ("b", granted(1)), ("c", STILL_BLOCKED)], some_resp)
 
 
 @pytest.mark.parametrize("wrong", ["SET k x", "RPUSH k x"])
-def test_lock_key_of_another_type_is_wrongtype_and_queues_nobody(server, actor, some_resp, wrong):
+def test_lock_key_of_another_type_is_WRONGTYPE_and_queues_nothing(server, actor, some_resp, wrong):
     server.control.execute_command(*wrong.split())
     assert error("WRONGTYPE")(actor().attempt("LOCK.FAIR", "k", "ob", "BLOCK", 0))
     server.control.delete("k")
     assert info(server)["waiters"] == []
 
 
-def test_positions_return_in_any_order_and_are_served_in_theirs(server):
+def test_owners_return_in_any_order_and_are_granted_in_queue_order(server):
     names = [f"o{number}" for number in range(8)]
     hold(server)
     lose(server, *[ask(server, name) for name in names])

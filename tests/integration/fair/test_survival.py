@@ -1,6 +1,6 @@
-"""The order outlives connections, crashes, restarts and failovers.
+"""The order of the queue is kept after lost connections, crashes, restarts and failovers.
 
-Positions are kept for an hour here, so that time plays no part; when they end: test_reserve.py.
+Positions are kept for an hour here, so that time does not matter; test_reserve.py tests when they end.
 """
 
 import random
@@ -16,8 +16,8 @@ from model.fair_scene import release, server, wait_nothing_left, waiters, writte
 OWNERS = tuple(f"o{number}" for number in range(12))
 
 
-def served_in_order(server, owners, actors, holder_before="oa"):
-    """Each of them is granted when the one before has released, nobody sooner."""
+def granted_in_order(server, owners, actors, holder_before="oa"):
+    """Each of them is granted when the one before has released, and none earlier."""
     for number, owner in enumerate(owners):
         assert not any(actors[later].has_reply() for later in owners[number:])
         release(server, holder_before)
@@ -31,19 +31,19 @@ def served_in_order(server, owners, actors, holder_before="oa"):
 
 
 @pytest.mark.timeout(300)
-def test_500_waiters_from_as_many_connections_are_served_in_order(server):
+def test_500_waiters_on_500_connections_are_granted_in_order(server):
     hold(server)
     owners = [f"w{number}" for number in range(500)]
     actors = {owner: ask(server, owner) for owner in owners}
     assert order(server) == owners
     assert server.blocked_clients() == 500
     assert_written(server)
-    served_in_order(server, owners, actors)
+    granted_in_order(server, owners, actors)
 
 
 @pytest.mark.timeout(300)
-def test_500_waiters_are_served_in_order_though_many_lose_connections(server):
-    """Every third one dies, some twice, and comes back while others are being served."""
+def test_500_waiters_are_granted_in_order_though_many_lose_connections(server):
+    """Every third one dies, some twice, and returns before the first grant."""
     hold(server)
     dice = random.Random(3)
     owners = [f"w{number}" for number in range(500)]
@@ -60,10 +60,10 @@ def test_500_waiters_are_served_in_order_though_many_lose_connections(server):
     for owner in again:
         actors[owner].kill_socket()
     wait_for(lambda: set(detached(server)) == set(again), what="some to be detached again")
-    wait_for(lambda: written_is_right(server), what="the positions to be written down")
+    wait_for(lambda: written_is_right(server), what="the positions to be written")
     for owner in again:
         actors[owner] = ask(server, owner)
-    served_in_order(server, owners, actors)
+    granted_in_order(server, owners, actors)
 
 
 def test_order_is_that_of_first_arrival_not_of_return(server):
@@ -72,7 +72,7 @@ def test_order_is_that_of_first_arrival_not_of_return(server):
     late = ask(server, "late")
     actors = {owner: ask(server, owner) for owner in reversed(OWNERS)}
     actors["late"] = late
-    served_in_order(server, [*OWNERS, "late"], actors)
+    granted_in_order(server, [*OWNERS, "late"], actors)
 
 
 # Restarts and failovers
@@ -92,8 +92,8 @@ def promote(server):
     replica = server.start_replica(lock_fair_reserve=LONG_RESERVE)
     wait_for_sync(server, replica)
     server.kill()
-    replica.control.replicaof("NO", "ONE")  # before it finds its master again, which comes back empty
-    server.start()  # for the harness to stop; nobody talks to it
+    replica.control.replicaof("NO", "ONE")  # before it connects to its master again, which is restarted without data
+    server.start()  # for the harness to stop; no client uses it
     return replica
 
 
@@ -128,19 +128,19 @@ SURVIVALS = {
 
 @pytest.fixture(params=SURVIVALS.values(), ids=SURVIVALS)
 def survivor(request, make_server):
-    """survivor(arrange): a server that has gone through this after `arrange(server)`."""
-    config, happens = request.param
+    """survivor(arrange): the server after `arrange(server)` and one of these events."""
+    config, event = request.param
     server = make_server(**config, lock_fair_reserve=LONG_RESERVE)
 
-    def live_on(arrange):
+    def survive(arrange):
         arrange(server)
-        return happens(server)
+        return event(server)
 
-    return live_on
+    return survive
 
 
 def all_wait(server):
-    """Some for ever, some not, some dead."""
+    """Some wait without a timeout, some with one, and some have died."""
     hold(server)
     for number, owner in enumerate(OWNERS):
         ask(server, owner, "BLOCK", HOUR * (number % 2))
@@ -151,7 +151,7 @@ def all_wait(server):
 ALL = (*OWNERS, "x", "y")
 
 
-def test_all_positions_are_there_in_order_and_detached(survivor):
+def test_all_positions_are_kept_in_order_and_detached(survivor):
     server = survivor(all_wait)
     assert order(server) == list(ALL)
     assert detached(server) == list(ALL)
@@ -161,21 +161,21 @@ def test_all_positions_are_there_in_order_and_detached(survivor):
 
 
 @pytest.mark.parametrize("back", ["in order", "in reverse", "at random"])
-def test_owners_that_come_back_are_served_in_ticket_order(survivor, back):
+def test_owners_that_return_are_granted_in_ticket_order(survivor, back):
     server = survivor(all_wait)
     tickets = [position[:2] for position in written(server)]
-    coming = list(ALL)
+    returning = list(ALL)
     if back == "in reverse":
-        coming.reverse()
+        returning.reverse()
     elif back == "at random":
-        random.Random(7).shuffle(coming)
-    actors = {owner: ask(server, owner) for owner in coming}
+        random.Random(7).shuffle(returning)
+    actors = {owner: ask(server, owner) for owner in returning}
     assert order(server) == list(ALL) and detached(server) == []
     assert [position[:2] for position in written(server)] == tickets
-    served_in_order(server, ALL, actors)
+    granted_in_order(server, ALL, actors)
 
 
-def test_newcomers_stand_behind_those_who_have_not_come_back_yet(survivor):
+def test_new_requests_queue_behind_owners_that_have_not_returned(survivor):
     server = survivor(all_wait)
     plain, fair = ask(server, "plain", command="LOCK.ACQUIRE"), ask(server, "fair")
     assert server.actor().call("LOCK.FAIR", "k", "try") is None
@@ -184,41 +184,41 @@ def test_newcomers_stand_behind_those_who_have_not_come_back_yet(survivor):
     assert server.actor().call("LOCK.FAIR", "k", "try") is None
     server.settle(20)
     assert not plain.has_reply() and not fair.has_reply()
-    # Nobody new has a lower ticket than anybody from before.
+    # No new owner has a lower ticket than one from before.
     assert [owner for owner, _, _ in written(server)] == [*ALL, "fair"]
     head = server.actor("head")
     assert head.call("LOCK.FAIR", "k", OWNERS[0]) == 1
 
 
 @pytest.mark.parametrize("first", ["CANCEL", "CANCEL RELEASE", "plain wait", "plain try", "fair try", "release", "FORCE", "INFO"])
-def test_position_is_kept_whatever_is_said_first(survivor, first):
-    """The module learns of the positions at the first occasion, whichever it is."""
+def test_positions_are_kept_whatever_the_first_command_is(survivor, first):
+    """The module reads the positions at the first command, whichever it is."""
     server = survivor(all_wait)
-    say = server.control.execute_command
+    call = server.control.execute_command
     expected = list(ALL)
     if first.startswith("CANCEL"):
-        assert say("LOCK.CANCEL", "k", OWNERS[3], *first.split()[1:]) == 1
+        assert call("LOCK.CANCEL", "k", OWNERS[3], *first.split()[1:]) == 1
         expected.remove(OWNERS[3])
     elif first == "plain wait":
         ask(server, "plain", command="LOCK.ACQUIRE")
         expected.append("plain")
     elif first == "plain try":
-        assert say("LOCK.ACQUIRE", "k", "z") is None
+        assert call("LOCK.ACQUIRE", "k", "z") is None
     elif first == "fair try":
-        assert say("LOCK.FAIR", "k", "z") is None
+        assert call("LOCK.FAIR", "k", "z") is None
     elif first == "release":
         release(server, "oa")
-        assert say("LOCK.FAIR", "k", "z") is None
+        assert call("LOCK.FAIR", "k", "z") is None
         assert holder(server) is None
     elif first == "FORCE":
-        assert say("LOCK.FORCE", "k") == 1
+        assert call("LOCK.FORCE", "k") == 1
         assert holder(server) is None
     assert order(server) == expected
     ask(server, OWNERS[5])
     assert order(server) == expected
 
 
-def test_plain_waiter_is_not_served_before_a_position_from_before(survivor):
+def test_plain_waiter_is_not_granted_before_positions_from_before(survivor):
     server = survivor(all_wait)
     plain = ask(server, "plain", command="LOCK.ACQUIRE")
     release(server, "oa")
@@ -229,7 +229,7 @@ def test_plain_waiter_is_not_served_before_a_position_from_before(survivor):
     assert plain.reply() == 1
 
 
-def test_owner_that_took_the_lock_by_ACQUIRE_has_no_position_any_more(survivor):
+def test_owner_that_acquires_the_lock_by_ACQUIRE_loses_its_position(survivor):
     server = survivor(all_wait)
     release(server, "oa")
     assert server.control.execute_command("LOCK.ACQUIRE", "k", OWNERS[3]) == 1
@@ -237,25 +237,25 @@ def test_owner_that_took_the_lock_by_ACQUIRE_has_no_position_any_more(survivor):
     assert order(server) == [owner for owner in ALL if owner != OWNERS[3]]
 
 
-def test_restart_upon_restart(make_server):
-    """Some come back in each life, and the order is still that of the first."""
+def test_order_is_kept_after_several_restarts(make_server):
+    """Some owners return after each restart, and the order is still the first one."""
     server = make_server(**AOF, lock_fair_reserve=LONG_RESERVE)
     all_wait(server)
     dice = random.Random(5)
     expected = list(ALL)
-    for life in range(5):
+    for number in range(5):
         server.kill()
         server.start()
         for owner in dice.sample(expected, 5):
             ask(server, owner)
-        ask(server, f"new{life}")
-        expected.append(f"new{life}")
+        ask(server, f"new{number}")
+        expected.append(f"new{number}")
         gone = dice.choice(expected)
         assert server.control.execute_command("LOCK.CANCEL", "k", gone) == 1
         expected.remove(gone)
         assert order(server) == expected
-        wait_for(lambda: written_is_right(server, restarted=True), what="the keys to say what memory knows")
-    served_in_order(server, expected, {owner: ask(server, owner) for owner in expected})
+        wait_for(lambda: written_is_right(server, restarted=True), what="the keys to agree with memory")
+    granted_in_order(server, expected, {owner: ask(server, owner) for owner in expected})
 
 
 def test_many_locks_and_databases_survive(survivor):
@@ -273,19 +273,19 @@ def test_many_locks_and_databases_survive(survivor):
         for key, db in keys:
             actors[key, db, owner] = ask(server, owner, key=key, db=db)
     for key, db in keys:
-        say = server.client(db=db).execute_command
-        assert say("LOCK.RELEASE", key, "oa") == 0
+        call = server.client(db=db).execute_command
+        assert call("LOCK.RELEASE", key, "oa") == 0
         assert actors[key, db, "ob"].reply() == 1
         assert not actors[key, db, "oc"].has_reply()
-        assert say("LOCK.RELEASE", key, "ob") == 0
+        assert call("LOCK.RELEASE", key, "ob") == 0
         assert actors[key, db, "oc"].reply() == 1
     wait_nothing_left(server)
 
 
-# What is not a restart
+# Events other than a restart
 
 
-def test_debug_reload_with_waiters(server):
+def test_order_is_kept_after_DEBUG_RELOAD_with_waiters(server):
     hold(server)
     first, dead, last = ask_all(server, "ob", "oc", "od")
     lose(server, dead)
@@ -294,7 +294,7 @@ def test_debug_reload_with_waiters(server):
     assert server.dump() == before
     assert order(server) == ["ob", "oc", "od"] and detached(server) == ["oc"]
     back = ask(server, "oc")
-    served_in_order(server, ["ob", "oc", "od"], {"ob": first, "oc": back, "od": last})
+    granted_in_order(server, ["ob", "oc", "od"], {"ob": first, "oc": back, "od": last})
 
 
 def test_clients_are_unblocked_by_a_failover_and_keep_their_positions(make_server):
@@ -309,8 +309,8 @@ def test_clients_are_unblocked_by_a_failover_and_keep_their_positions(make_serve
             assert error("UNBLOCKED")(waiter.outcome())
         except ConnectionError:
             pass
-    wait_for(lambda: master.info("lock")["lock_contended_locks"] == 0, what="the old master to forget")
+    wait_for(lambda: master.info("lock")["lock_contended_locks"] == 0, what="the old master to remove its positions from memory")
     actors = {owner: ask(replica, owner) for owner in reversed(OWNERS)}
-    served_in_order(replica, OWNERS, actors)
+    granted_in_order(replica, OWNERS, actors)
     wait_for_sync(replica, master)
     assert master.dump() == replica.dump()

@@ -1,6 +1,7 @@
-"""SWAPDB takes the keys of a fair queue along, but not those who wait: their positions are written where they wait.
+"""SWAPDB moves the keys of a fair queue, but not the waiters: their positions are written to the database where they
+wait.
 
-Databases 0 and 3 change places. Each lock is held in both, so that nobody is granted and the order can be looked at.
+Databases 0 and 3 are swapped. Each lock is held in both, so that no waiter is granted and the order can be checked.
 """
 
 import pytest
@@ -19,7 +20,7 @@ def both_hold(server):
 
 
 def at_once(server, *commands, db=DB):
-    """Says them all in one packet."""
+    """Sends all commands in one packet."""
     pipeline = server.client(db=db).pipeline(transaction=False)
     for command in commands:
         pipeline.execute_command(*command.split())
@@ -27,18 +28,18 @@ def at_once(server, *commands, db=DB):
 
 
 def mirrored(server, *databases, restarted=False):
-    """In each of the databases the keys say what memory knows."""
+    """Whether the keys agree with memory in each of the databases."""
     for db in databases or DATABASES:
         assert written_is_right(server, restarted=restarted, db=db)
     return True
 
 
 def wait_mirrored(server, *databases, **more):
-    wait_for(lambda: mirrored(server, *databases, **more), what="the keys to say what memory knows")
+    wait_for(lambda: mirrored(server, *databases, **more), what="the keys to agree with memory")
 
 
 def owners(server, db):
-    """Who waits there, in memory and in the keys."""
+    """The owners that wait there, which are the same in memory and in the keys."""
     by_info = [waiter["owner"] for waiter in info(server, db=db).get("waiters", []) if waiter["fair"]]
     assert by_info == [owner for owner, _, _ in written(server, db=db)]
     return by_info
@@ -53,7 +54,7 @@ def kept(server, db):
     return [waiter["owner"] for waiter in info(server, db=db)["waiters"] if waiter["client"] is None]
 
 
-# What comes to be after a swap
+# Queues before the swap
 
 
 def in_one(server):
@@ -67,7 +68,7 @@ def in_the_other(server):
 
 
 def in_both(server):
-    """One owner in both, and each has some of its own."""
+    """One owner waits in both, and others in one of them."""
     for db, owners_there in ((DB, ("ob", "oc", "od")), (OTHER, ("oc", "oe", "of"))):
         for owner in owners_there:
             ask(server, owner, db=db)
@@ -85,7 +86,7 @@ def among_plain(server):
 
 
 def long_queues(server):
-    """So long that the server is made to keep them otherwise."""
+    """So long that the module makes the server use another encoding."""
     for number in range(9):
         ask(server, f"o{number}")
         if number < 6:
@@ -104,7 +105,7 @@ def reserved_positions_only(server):
 
 
 def many_locks(server):
-    """Each lock of whom some wait in one database, some in the other, some in both."""
+    """Many locks, with a waiter in one database, in the other, or in both."""
     for number in range(20):
         for db in DATABASES:
             hold(server, key=f"l{number}", db=db)
@@ -122,14 +123,14 @@ SWAPS = {
     "in a transaction": ["MULTI", "SWAPDB 0 3", "EXEC"],
     "itself": ["SWAPDB 0 0"],
     "through a third": ["SWAPDB 0 5", "SWAPDB 5 3", "SWAPDB 0 5"],
-    "with one that nobody has used": ["SWAPDB 0 15", "SWAPDB 15 0"],
+    "with an unused one": ["SWAPDB 0 15", "SWAPDB 15 0"],
 }
 each_scene = pytest.mark.parametrize("scene", SCENES, ids=[scene.__name__ for scene in SCENES])
 each_swap = pytest.mark.parametrize("swaps", SWAPS.values(), ids=SWAPS)
 
 
 def positions(server):
-    """All that is written down of fair queues, in every database."""
+    """The keys of fair queues in every database."""
     return {where: there for where, there in server.dump().items() if where[1].startswith(b"lock:")}
 
 
@@ -141,22 +142,22 @@ def test_positions_are_written_where_their_waiters_are(server, scene, swaps):
     wait_mirrored(server)
     before = positions(server)
     at_once(server, *swaps)
-    wait_for(lambda: positions(server) == before, what="the positions to be what they were")
+    wait_for(lambda: positions(server) == before, what="the positions to be as before")
     assert mirrored(server)
 
 
 @each_scene
-def test_one_swap_after_the_other(server, scene):
-    """Each when the positions are where they belong."""
+def test_positions_are_written_after_each_of_several_swaps(server, scene):
+    """Each swap follows when the positions have been written."""
     both_hold(server)
     scene(server)
     before = positions(server)
     for _ in range(3):
         server.control.swapdb(0, 3)
-        wait_for(lambda: positions(server) == before, what="the positions to be what they were")
+        wait_for(lambda: positions(server) == before, what="the positions to be as before")
 
 
-def test_nobody_is_shown_in_the_database_that_the_keys_have_gone_to(server):
+def test_waiters_are_not_shown_in_the_database_with_the_swapped_keys(server):
     both_hold(server)
     in_one(server)
     assert at_once(server, "SWAPDB 3 0", "LOCK.INFO k", db=OTHER)[1][5] == 0
@@ -164,7 +165,7 @@ def test_nobody_is_shown_in_the_database_that_the_keys_have_gone_to(server):
     assert (owners(server, DB), owners(server, OTHER)) == (["ob", "oc"], [])
 
 
-def test_nobody_waits_for_the_positions_that_a_swap_has_brought(server):
+def test_positions_moved_by_a_swap_delay_no_request(server):
     both_hold(server)
     waits = ask(server, "ob")
     newcomer = server.actor(db=OTHER)
@@ -178,21 +179,21 @@ def test_nobody_waits_for_the_positions_that_a_swap_has_brought(server):
     assert server.dump() == {}
 
 
-# What comes before the drain
+# Events before the drain
 
 
 @pytest.mark.parametrize("db", DATABASES)
-def test_who_comes_in_the_same_packet_stands_last(server, db):
+def test_request_in_the_packet_of_a_swap_queues_last(server, db):
     both_hold(server)
     in_both(server)
     before = {number: owners(server, number) for number in DATABASES}
     server.raw_connection().sendall(f"SELECT {db}\r\nSWAPDB 0 3\r\nLOCK.FAIR k late BLOCK 0\r\n".encode())
     before[db] = [*before[db], "late"]
-    wait_for(lambda: {number: owners(server, number) for number in DATABASES} == before, what="it to stand there")
+    wait_for(lambda: {number: owners(server, number) for number in DATABASES} == before, what="it to be in the queue")
     assert mirrored(server)
 
 
-def test_positions_of_who_leaves_in_the_same_packet_are_gone(server):
+def test_waiters_cancelled_in_the_packet_of_a_swap_have_no_positions(server):
     both_hold(server)
     in_both(server)
     at_once(server, "SWAPDB 0 3", *(f"LOCK.CANCEL k {owner}" for owner in ("od", "ob", "oc")))
@@ -200,7 +201,7 @@ def test_positions_of_who_leaves_in_the_same_packet_are_gone(server):
     assert (owners(server, DB), owners(server, OTHER)) == ([], ["oc", "oe", "of"])
 
 
-def test_positions_go_with_the_last_waiter_in_the_same_packet(server):
+def test_no_position_is_left_if_the_last_waiter_leaves_with_a_swap(server):
     both_hold(server)
     b = ask(server, "ob")
     at_once(server, "SWAPDB 0 3", "LOCK.CANCEL k ob")
@@ -208,19 +209,19 @@ def test_positions_go_with_the_last_waiter_in_the_same_packet(server):
     wait_nothing_left(server)
 
 
-def test_release_in_the_same_transaction_writes_the_positions(server):
-    """As part of it: what a command has changed is written in its transaction."""
+def test_release_in_the_transaction_of_a_swap_writes_the_positions(server):
+    """As a part of it: the changes of a command are written in its transaction."""
     both_hold(server)
     b, c = ask(server, "ob"), ask(server, "oc")
-    answers = at_once(server, "MULTI", "SWAPDB 0 3", "LOCK.RELEASE k oa", f"ZRANGE {QUEUE} 0 -1", "EXEC")[-1]
-    assert answers[1:] == [0, ["oc"]]
+    replies = at_once(server, "MULTI", "SWAPDB 0 3", "LOCK.RELEASE k oa", f"ZRANGE {QUEUE} 0 -1", "EXEC")[-1]
+    assert replies[1:] == [0, ["oc"]]
     assert b.reply() == 1
     assert not c.has_reply()
     wait_mirrored(server)
 
 
-def test_swap_of_a_swap_that_is_not_worked_off(server):
-    """The positions have gone to a third database by then, in which nobody waits, and the locks with them."""
+def test_positions_are_written_after_a_swap_of_a_pending_swap(server):
+    """By then the positions are in a third database, in which no client waits, and so are the locks."""
     both_hold(server)
     in_both(server)
     at_once(server, "SWAPDB 0 5", "SWAPDB 5 7", "SWAPDB 3 9")
@@ -229,7 +230,7 @@ def test_swap_of_a_swap_that_is_not_worked_off(server):
     assert {db for db, _ in positions(server)} == {DB, OTHER}
 
 
-def test_swap_that_the_drain_has_to_wait_with(server):
+def test_positions_are_written_after_a_pause_that_delays_the_drain(server):
     both_hold(server)
     in_both(server)
     before = positions(server)
@@ -237,11 +238,11 @@ def test_swap_that_the_drain_has_to_wait_with(server):
     server.settle(30)
     assert positions(server) == {(OTHER - db, key): there for (db, key), there in before.items()}
     server.control.execute_command("CLIENT", "UNPAUSE")
-    wait_for(lambda: positions(server) == before, what="the positions to be what they were")
+    wait_for(lambda: positions(server) == before, what="the positions to be as before")
 
 
-def test_positions_of_a_swapped_and_flushed_database(server):
-    """What is flushed are the reserved positions of those who wait in that database; others are kept."""
+def test_flush_after_a_swap_removes_only_reserved_positions(server):
+    """Reserved positions of that database are flushed; positions of waiters and of other databases are kept."""
     both_hold(server)
     with_a_reserved_position(server)
     kept_in_other = ask(server, "dead too", db=OTHER)
@@ -251,17 +252,17 @@ def test_positions_of_a_swapped_and_flushed_database(server):
     assert (owners(server, DB), owners(server, OTHER)) == (["ob", "oc", "late"], ["dead too"])
 
 
-def test_master_that_becomes_a_replica_forgets_the_swap(make_server):
+def test_master_that_becomes_a_replica_discards_the_swap(make_server):
     old, master = make_server(lock_fair_reserve=LONG_RESERVE), make_server()
     both_hold(old)
     in_both(old)
     at_once(old, "MULTI", "SWAPDB 0 3", f"REPLICAOF 127.0.0.1 {master.port}", "EXEC")
-    wait_for(lambda: old.info("lock")["lock_contended_locks"] == 0, what="all to be forgotten")
+    wait_for(lambda: old.info("lock")["lock_contended_locks"] == 0, what="all locks to be gone from memory")
     wait_for_sync(master, old)
     assert old.dump() == master.dump() == {}
 
 
-# What is left of the order, elsewhere and later
+# The order on other servers and after a restart
 
 
 def swapped(server):
@@ -272,23 +273,23 @@ def swapped(server):
     wait_mirrored(server)
     before = positions(server)
     server.control.swapdb(0, 3)
-    wait_for(lambda: positions(server) == before, what="the positions to be what they were")
+    wait_for(lambda: positions(server) == before, what="the positions to be as before")
     ask(server, "late")
 
 
 ORDER = {DB: ["ob", "oc", "od", "dead", "late"], OTHER: ["oc", "oe", "of"]}
 
 
-def served_in_order(server, db):
-    """Those from before come back in reverse, and are served in their order."""
+def granted_in_order(server, db):
+    """The owners from before return in reverse, and are granted in their order."""
     actors = {owner: ask(server, owner, db=db) for owner in reversed(ORDER[db])}
-    say, before = server.client(db=db).execute_command, "oa"
+    call, before = server.client(db=db).execute_command, "oa"
     for number, owner in enumerate(ORDER[db]):
         assert not any(actors[later].has_reply() for later in ORDER[db][number:])
-        assert say("LOCK.RELEASE", "k", before) == 0
+        assert call("LOCK.RELEASE", "k", before) == 0
         assert actors[owner].reply() == 1
         before = owner
-    assert say("LOCK.RELEASE", "k", before) == 0
+    assert call("LOCK.RELEASE", "k", before) == 0
 
 
 def assert_survived(server):
@@ -296,19 +297,19 @@ def assert_survived(server):
         assert kept(server, db) == owners(server, db) == ORDER[db]
     assert server.info("lock")["lock_waiters"] == 0
     for db in DATABASES:
-        served_in_order(server, db)
+        granted_in_order(server, db)
     wait_nothing_left(server)
     assert server.dump() == {}
 
 
-def test_order_after_a_swap_survives_a_crash(make_server):
+def test_order_after_a_swap_is_kept_after_a_crash(make_server):
     server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=LONG_RESERVE)
     swapped(server)
     server.kill()
     assert_survived(server.start())
 
 
-def test_order_after_a_swap_survives_a_promotion(make_server):
+def test_order_after_a_swap_is_kept_after_a_promotion(make_server):
     server = make_server(lock_fair_reserve=LONG_RESERVE)
     replica = server.start_replica(lock_fair_reserve=LONG_RESERVE)
     swapped(server)
@@ -319,7 +320,7 @@ def test_order_after_a_swap_survives_a_promotion(make_server):
 
 
 @each_scene
-def test_replica_has_what_the_master_has(make_server, scene):
+def test_replica_has_the_masters_data_after_swaps(make_server, scene):
     server = make_server(lock_fair_reserve=LONG_RESERVE)
     replica = server.start_replica()
     both_hold(server)
@@ -327,6 +328,6 @@ def test_replica_has_what_the_master_has(make_server, scene):
     before = positions(server)
     for commands in SWAPS.values():
         at_once(server, *commands)
-        wait_for(lambda: positions(server) == before, what="the positions to be what they were")
+        wait_for(lambda: positions(server) == before, what="the positions to be as before")
         wait_for_sync(server, replica)
         assert replica.dump() == server.dump()

@@ -1,7 +1,7 @@
-"""Somebody else deletes, trims, overwrites or moves the keys of a fair queue: no crash, no hang, exclusion kept.
+"""Another client deletes, trims, overwrites or moves the keys of a fair queue: no crash, no hang, exclusion is kept.
 
-Memory leads while the server lives, so the order is kept too; what was taken out of the keys is not
-there after a restart.
+While the server runs, memory decides, so that the order is kept too; positions that were removed from the
+keys are lost after a restart.
 """
 
 import math
@@ -31,10 +31,10 @@ TAMPERING = {
     "renamed away": [f"RENAME {QUEUE} elsewhere"],
     "renamed onto each other": [f"RENAME {QUEUE} {ENDS}"],
     "copied over": [f"COPY {ENDS} {QUEUE} REPLACE"],
-    "order turned": [f"ZADD {QUEUE} 3 ob 2 oc 1 od"],
+    "order reversed": [f"ZADD {QUEUE} 3 ob 2 oc 1 od"],
     "all equal": [f"ZADD {QUEUE} 1 ob 1 oc 1 od", f"ZADD {ENDS} 1 ob 1 oc 1 od"],
-    "strangers added": [f"ZADD {QUEUE} -inf x 0 v inf w 1.5 y", f"ZADD {ENDS} 1 x 1e300 z"],
-    "expiry taken away": [f"PERSIST {QUEUE}", f"PERSIST {ENDS}"],
+    "others added": [f"ZADD {QUEUE} -inf x 0 v inf w 1.5 y", f"ZADD {ENDS} 1 x 1e300 z"],
+    "expiry removed": [f"PERSIST {QUEUE}", f"PERSIST {ENDS}"],
     "moved to another database": [f"MOVE {QUEUE} 5", f"MOVE {ENDS} 5"],
 }
 each_tampering = pytest.mark.parametrize("commands", TAMPERING.values(), ids=TAMPERING)
@@ -46,14 +46,14 @@ def tamper(server, commands):
         server.client().execute_command(*command.split())
 
 
-def put_in_order(server):
-    """Takes what somebody has put there away."""
+def repair(server):
+    """Deletes the keys of another type."""
     for db in (0, 5):
         server.client(db=db).delete(QUEUE, ENDS)
 
 
-def all_are_served(server, waiting):
-    """Each in turn holds the lock alone, in order of arrival."""
+def all_are_granted(server, waiting):
+    """Each holds the lock alone, in order of arrival."""
     before = "oa"
     for number, waiter in enumerate(waiting):
         assert not any(later.has_reply() for later in waiting[number:])
@@ -63,24 +63,24 @@ def all_are_served(server, waiting):
         assert server.control.hgetall("k") == {waiter.name: "1"}
         before = waiter.name
     release(server, before)
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="memory to be free")
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the queue to be gone from memory")
 
 
 @each_tampering
-def test_all_are_served_in_order(server, commands):
+def test_all_waiters_are_granted_in_order(server, commands):
     hold(server)
     waiting = ask_all(server, *OWNERS)
     tamper(server, commands)
-    all_are_served(server, waiting)
-    # No position of theirs is left in the keys, whoever made those.
+    all_are_granted(server, waiting)
+    # No position of these owners is left in the keys, whoever wrote the keys.
     for name in (QUEUE, ENDS):
         if server.control.type(name) == "zset" and commands != TAMPERING["renamed onto each other"]:
             assert not set(OWNERS) & set(server.control.zrange(name, 0, -1))
 
 
 @each_tampering
-def test_waiters_may_leave_die_and_come_back(server, commands):
-    """As far as no key is of another type: then nobody can come."""
+def test_waiters_can_be_cancelled_die_and_return(server, commands):
+    """If a key has another type it is deleted first: otherwise no request is accepted."""
     hold(server)
     b, c, d = ask_all(server, *OWNERS)
     tamper(server, commands)
@@ -90,12 +90,12 @@ def test_waiters_may_leave_die_and_come_back(server, commands):
     assert c.reply() is None
     assert order(server) == ["ob", "od"]
     if server.control.type(QUEUE) in ("hash", "string") or server.control.type(ENDS) == "string":
-        put_in_order(server)
+        repair(server)
     back, late = ask(server, "od", "BLOCK", HOUR), ask(server, "oe")
     assert order(server) == ["ob", "od", "oe"]
     assert dict(server.control.zrange(QUEUE, 0, -1, withscores=True))["od"]
     assert server.control.zscore(ENDS, "oe") == math.inf
-    all_are_served(server, [b, back, late])
+    all_are_granted(server, [b, back, late])
 
 
 @each_tampering
@@ -106,14 +106,14 @@ def test_waits_time_out_and_reserves_end(server, commands):
     tamper(server, commands)
     waiting.pop(0).kill_socket()
     assert [waiter.reply() for waiter in waiting] == [None, None]
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="memory to be free")
-    put_in_order(server)
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the queue to be gone from memory")
+    repair(server)
     wait_nothing_left(server)
 
 
 @each_tampering
-def test_server_restarts_with_what_is_there(make_server, commands):
-    """Whatever the keys say then: it serves, excludes, and nobody is kept waiting for ever."""
+def test_server_works_after_a_restart_with_tampered_keys(make_server, commands):
+    """Whatever the keys contain then: it grants, excludes, and no client waits for ever."""
     server = make_server(appendonly="yes", lock_fair_reserve=scaled_ms(400))
     hold(server)
     ask_all(server, *OWNERS)
@@ -123,12 +123,12 @@ def test_server_restarts_with_what_is_there(make_server, commands):
     assert holder(server) == "oa"
     if any(server.control.type(name) not in ("zset", "none") for name in (QUEUE, ENDS)):
         assert code_of(server.actor().attempt("LOCK.FAIR", "k", "oz", "BLOCK", 0)) == "WRONGTYPE"
-        put_in_order(server)
+        repair(server)
     late = ask(server, "late")
     release(server, "oa")
     assert late.reply(10) == 1
     release(server, "late")
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="memory to be free")
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the queue to be gone from memory")
 
 
 # A key of another type
@@ -139,7 +139,7 @@ ASKING = [("LOCK.FAIR", "k", owner, *more) for owner in ("oa", "ob", "oz") for m
 
 @pytest.mark.parametrize("name", [QUEUE, ENDS], ids=["queue", "deadlines"])
 @pytest.mark.parametrize("make", OTHER_TYPES)
-def test_fair_request_is_wrongtype_and_changes_nothing(server, actor, make, name):
+def test_fair_request_is_WRONGTYPE_and_changes_nothing(server, actor, make, name):
     a, b = hold(server), ask(server, "ob")
     server.control.delete(name)
     server.control.execute_command(*make.format(name).split())
@@ -148,7 +148,7 @@ def test_fair_request_is_wrongtype_and_changes_nothing(server, actor, make, name
         assert code_of(actor().attempt(*words)) == "WRONGTYPE"
     assert (server.dump(), order(server), b.has_reply()) == (before, waiting, False)
     assert server.blocked_clients() == 1
-    # The lock itself is usable all the same.
+    # The lock itself can still be used.
     assert a.call("LOCK.ACQUIRE", "k", "oa") == 2
     assert a.call("LOCK.RELEASE", "k", "oa") == 1
     release(server, "oa")
@@ -159,7 +159,7 @@ def test_fair_request_is_wrongtype_and_changes_nothing(server, actor, make, name
 
 
 @pytest.mark.parametrize("name", [QUEUE, ENDS], ids=["queue", "deadlines"])
-def test_fair_request_for_a_free_lock_is_wrongtype_too(server, actor, name):
+def test_fair_request_for_a_free_lock_is_WRONGTYPE_too(server, actor, name):
     server.control.set(name, "x")
     before = server.dump()
     for words in ASKING:
@@ -172,7 +172,7 @@ def test_fair_request_for_a_free_lock_is_wrongtype_too(server, actor, name):
 
 @pytest.mark.parametrize("name", [QUEUE, ENDS], ids=["queue", "deadlines"])
 def test_key_of_another_type_gets_no_expiry(server, name):
-    """Not even when that of the keys of the queue is put off."""
+    """Not even when the expiry of the queue's keys is made later."""
     hold(server)
     waiter = ask(server, "ob")
     server.control.set(name, "x")
@@ -180,28 +180,28 @@ def test_key_of_another_type_gets_no_expiry(server, name):
     before = server.dump()[0, name.encode()]
     other = ENDS if name == QUEUE else QUEUE
     waiter.kill_socket()
-    wait_for(lambda: server.control.pttl(other) > 999 * HOUR, what="the expiry to be put off")
+    wait_for(lambda: server.control.pttl(other) > 999 * HOUR, what="the expiry to be later")
     assert server.dump()[0, name.encode()] == before
     server.control.delete(name)
 
 
-def test_info_counts_no_position_of_a_key_of_another_type(server):
+def test_LOCK_INFO_counts_no_position_of_a_key_of_another_type(server):
     hold(server)
     server.control.set(QUEUE, "x")
     assert as_map(server.control.execute_command("LOCK.INFO", "k"))["waiting"] == 0
 
 
-# Tickets that somebody else wrote
+# Tickets that another client has written
 
 
 SCORES = ["inf", "1e300", "9223372036854775807", "1152921504606846976", "1e17", "-inf", "-5", "0.5"]
-# Up to 2^53 a score tells whole numbers apart: from one that is just below tickets could not go on.
+# Up to 2^53 scores distinguish whole numbers: just below, there would be no room for further tickets.
 SCORES += [str(2**53 + more) for more in (1, 0, -1, -2, -1000, -(2**40), -(2**40) - 1)]
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_order_survives_a_restart_whatever_ticket_a_stranger_has(make_server, score):
-    """Equal tickets would be in the order of the alphabet, so the owners come in another."""
+def test_order_is_kept_after_a_restart_whatever_ticket_another_wrote(make_server, score):
+    """Equal tickets would be in alphabetical order, so the owners arrive in another order."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     server.control.zadd(QUEUE, {"stranger": score})
     server.control.zadd(ENDS, {"stranger": "inf"})
@@ -216,8 +216,8 @@ def test_order_survives_a_restart_whatever_ticket_a_stranger_has(make_server, sc
 
 
 @pytest.mark.parametrize("score", ["-inf", "-5", "0", "0.5"])
-def test_owner_keeps_its_place_by_a_ticket_below_one(make_server, score):
-    """Its position is read from the keys, its owner returns, and the place is the same after another restart."""
+def test_owner_with_a_ticket_below_one_keeps_its_place(make_server, score):
+    """Its position is read from the keys, the owner returns, and the place is the same after another restart."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     hold(server)
     server.control.zadd(QUEUE, {"ob": score})
@@ -230,8 +230,8 @@ def test_owner_keeps_its_place_by_a_ticket_below_one(make_server, score):
     assert order(server) == ["ob", "oc", "od"]
 
 
-def test_newcomers_stand_behind_positions_of_a_clock_that_was_ahead(make_server):
-    """The clock has stepped back by an hour since: tickets grow all the same, in memory and in the keys."""
+def test_new_requests_queue_behind_positions_of_a_clock_ahead(make_server):
+    """The clock has stepped back by an hour since: tickets nevertheless grow, in memory and in the keys."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     ahead = (server.now_ms() + HOUR) * 1000
     server.control.zadd(QUEUE, {"x": ahead, "y": ahead + 1})
@@ -248,15 +248,15 @@ def test_newcomers_stand_behind_positions_of_a_clock_that_was_ahead(make_server)
     assert [owner for owner, _, _ in written(server)] == [*expected, "late"]
 
 
-# Scores that are no times
+# Scores that are not times
 
 
 SCORES = ("1", "-5", "0", "-inf", "+inf", "1e300", "999999999999999", "1e15")
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_score_by_hand_spoils_no_statistics(make_server, score):
-    """It is read when the server starts; what is counted began then."""
+def test_score_that_another_client_wrote_does_not_affect_statistics(make_server, score):
+    """It is read after the server's start; waits are counted from then on."""
     server = make_server(lock_fair_reserve=HOUR, appendonly="yes")
     hold(server)
     server.control.zadd(QUEUE, {"ob": score})
@@ -266,13 +266,13 @@ def test_score_by_hand_spoils_no_statistics(make_server, score):
     waiter = ask(server, "ob")
     release(server, "oa")
     assert waiter.reply() == 1
-    lived = server.now_ms() - began + scaled_ms(5000)  # it began before it could be asked
+    lived = server.now_ms() - began + scaled_ms(5000)  # it began before it accepted commands
     assert 0 <= server.info("lock")["lock_wait_ms_max"] <= lived
 
 
 @pytest.mark.parametrize("score", SCORES[:-1])
-@pytest.mark.parametrize("known", [False, True], ids=["in the keys", "in memory"])
-def test_score_that_is_no_time_is_shown_as_of_the_restart(make_server, score, known):
+@pytest.mark.parametrize("in_memory", [False, True], ids=["in the keys", "in memory"])
+def test_score_that_is_not_a_time_is_shown_as_a_wait_since_the_restart(make_server, score, in_memory):
     server = make_server(lock_fair_reserve=HOUR, appendonly="yes")
     replica = server.start_replica()
     hold(server)
@@ -280,17 +280,17 @@ def test_score_that_is_no_time_is_shown_as_of_the_restart(make_server, score, kn
     server.control.zadd(ENDS, {"ob": HOUR})
     server.restart()
     began = server.now_ms()
-    if known:
+    if in_memory:
         server.control.execute_command("LOCK.CANCEL", "k", "stranger")
     most = scaled_ms(30_000)
-    wait_for(lambda: replica.info("replication")["master_link_status"] == "up", 30, "the replica to come back")
+    wait_for(lambda: replica.info("replication")["master_link_status"] == "up", 30, "the replica to reconnect")
     for one in (server, replica):
         (shown,) = as_map(one.control.execute_command("LOCK.INFO", "k"))["waiters"]
         assert as_map(shown)["owner"] == "ob"
         assert 0 <= as_map(shown)["waited"] <= server.now_ms() - began + most
 
 
-def test_position_keeps_its_age_over_a_restart_but_counts_from_it(make_server):
+def test_position_keeps_its_age_after_a_restart_but_counts_from_it(make_server):
     server = make_server(lock_fair_reserve=HOUR, appendonly="yes")
     hold(server)
     age = 2 * HOUR

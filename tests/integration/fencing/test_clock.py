@@ -1,4 +1,4 @@
-"""Tokens grow when the clock has been set back, too."""
+"""Tokens also grow after the clock has been set back."""
 
 import pytest
 
@@ -9,7 +9,7 @@ LOSSES = {"nothing": "PING", "release": "LOCK.RELEASE k o", "token": f"DEL {TOKE
 
 
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
-def test_grows_when_the_clock_has_stepped_back(clock, make_server, lost):
+def test_token_grows_after_the_clock_has_stepped_back(clock, make_server, lost):
     server = make_server()
     client = server.control
     first = take(client)
@@ -29,8 +29,8 @@ def test_grows_when_the_clock_has_stepped_back(clock, make_server, lost):
     assert take(client) > third
 
 
-def test_drain_that_is_to_come_when_the_clock_steps_back_comes(clock, make_server):
-    """The server's timers ring by the time of day. While clients are paused the drain asks again and again."""
+def test_drain_that_is_due_when_the_clock_steps_back_runs(clock, make_server):
+    """The server's timers depend on the wall clock. While clients are paused the drain tries again and again."""
     server = make_server()
     take(server.control)
     head = begin_to_wait(server.actor, "head", "FENCED")
@@ -39,17 +39,17 @@ def test_drain_that_is_to_come_when_the_clock_steps_back_comes(clock, make_serve
     head.kill_socket()
     wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the head to leave")
     clock.step_for(server, -3600)
-    server.let_pass(50)  # by now it would have come
+    server.let_pass(50)  # by now it would have run
     server.control.execute_command("CLIENT", "UNPAUSE")
     server.control.execute_command("FLUSHALL")
     assert waiter.reply() > 0
 
 
-def test_grows_for_waiters_when_the_clock_has_stepped_back(clock, make_server):
+def test_token_of_a_waiter_grows_after_the_clock_has_stepped_back(clock, make_server):
     server = make_server()
     first = take(server.control)
     waiter = begin_to_wait(server.actor, "w", "FENCED")
-    server.all_searched()  # no timer is set any more: the server would call it an hour late
+    server.all_searched()  # then no timer is set, which the server would call an hour late
     clock.step_for(server, -3600)
     server.control.execute_command("FLUSHALL")
     assert waiter.reply() > first

@@ -1,4 +1,4 @@
-"""A token that another client has written: it counts for its own lock alone, and never makes its next token smaller."""
+"""A token that another client has written counts only for its own lock, and never makes the next token smaller."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -13,7 +13,7 @@ NO_TOKEN = "^ERR no larger fencing token is left for this lock$"
 
 @pytest.fixture
 def own(make_server):
-    """A server of the test's own: the process remembers what it has given."""
+    """A server of the test's own: the process keeps the tokens that it has given in memory."""
     return make_server()
 
 
@@ -38,7 +38,7 @@ def test_huge_token_changes_no_other_lock(client):
 
 
 @pytest.mark.parametrize("how", ["AOF", "RDB"])
-def test_other_locks_tokens_grow_over_a_restart_after_a_huge_one(make_server, how):
+def test_tokens_of_other_locks_grow_after_a_huge_one_and_a_restart(make_server, how):
     server = make_server(appendonly="yes" if how == "AOF" else "no")
     write(server.control, HUGE)
     first = take(server.control), take(server.control, key="other")
@@ -54,7 +54,7 @@ LATER = ("HSET {} token 5", "DEL {}", "HSET {} token x", "FLUSHALL", f"HSET {{}}
 
 
 @pytest.mark.parametrize("later", LATER)
-def test_next_token_is_larger_than_given_whatever_is_written(client, later):
+def test_next_token_is_larger_than_the_last_whatever_is_written(client, later):
     write(client, HUGE)
     first = take(client)
     client.execute_command("LOCK.FORCE", "k")
@@ -62,7 +62,7 @@ def test_next_token_is_larger_than_given_whatever_is_written(client, later):
     assert take(client, "other") > first
 
 
-def test_reentry_keeps_no_token_that_was_not_given(client):
+def test_reentry_does_not_keep_a_token_that_was_not_given(client):
     first = take(client, "o", *LONG)
     client.hincrby(TOKEN, "token", -1)
     assert take(client, "o", *LONG) > first
@@ -73,7 +73,7 @@ def test_reentry_keeps_a_token_ahead_of_the_clock(client):
     assert take(client, "o", *LONG) == take(client, "o", *LONG) == HUGE + 1
 
 
-def test_no_token_after_the_largest(client):
+def test_there_is_no_token_after_the_largest(client):
     write(client, LARGEST)
     with pytest.raises(ResponseError, match=NO_TOKEN):
         take(client)
@@ -84,7 +84,7 @@ def test_no_token_after_the_largest(client):
     assert take(client) <= now_us(client)
 
 
-def test_waiter_gets_no_token_after_the_largest(own, client):
+def test_waiter_receives_no_token_after_the_largest(own, client):
     client.execute_command("LOCK.ACQUIRE", "k", "o")
     fenced, plain = begin_to_wait(own.actor, "a", "FENCED"), begin_to_wait(own.actor, "b")
     write(client, LARGEST)

@@ -1,4 +1,4 @@
-"""A token only grows for a key, whatever happens in between."""
+"""The tokens of a key only grow, whatever happens in between."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -10,7 +10,7 @@ LEASE = scaled_ms(60)
 
 
 def wait_gone(server, key):
-    # Opening the key is what a client that comes back does, too.
+    # A client that returns opens the key, too.
     wait_for(lambda: not server.control.exists(key), 30, f"{key} to expire")
 
 
@@ -36,7 +36,7 @@ BETWEEN = {
 
 @pytest.mark.parametrize("owner", ["o", "other"])
 @pytest.mark.parametrize("between", BETWEEN.values(), ids=BETWEEN)
-def test_grows(some_client, between, owner):
+def test_token_grows_whatever_happens_in_between(some_client, between, owner):
     first = take(some_client)
     some_client.execute_command(*between.split())
     some_client.execute_command("LOCK.FORCE", "k")
@@ -45,21 +45,21 @@ def test_grows(some_client, between, owner):
     assert some_client.hgetall(TOKEN) == {"token": str(second), "owner": owner}
 
 
-def test_grows_across_a_lease_end(client, server):
+def test_token_grows_after_a_lease_end(client, server):
     first = take(client, "o", "PX", LEASE)
     wait_gone(server, "k")
     assert take(client) > first
 
 
-def test_grows_when_the_token_has_expired(client, server):
+def test_token_grows_after_the_last_token_has_expired(client, server):
     client.config_set("lock.token-retention", LEASE)
     first = take(client, "o", "PX", 2 * LEASE)
     wait_gone(server, TOKEN)
-    assert take(client) > first  # a re-entry, or a new one: the token is lost in any case
+    assert take(client) > first  # a re-entry, or a new hold: the token is lost in both cases
 
 
-def test_tokens_tell_microseconds(client, server):
-    """Each is taken in a millisecond of its own: within one they would differ in any case."""
+def test_tokens_have_microseconds(client, server):
+    """Each is given in another millisecond: within one they would differ anyway."""
     tokens = []
     for n in range(10):
         tokens.append(take(client, key=f"k{n}"))
@@ -67,7 +67,7 @@ def test_tokens_tell_microseconds(client, server):
     assert any(token % 1000 for token in tokens)
 
 
-def test_grows_among_all_commands_and_many_at_once(client):
+def test_tokens_grow_in_many_acquisitions_by_all_commands(client):
     tokens = []
     for n in range(100):
         tokens.append(take(client, f"o{n}", command=COMMANDS[n % 3]))
@@ -75,7 +75,7 @@ def test_grows_among_all_commands_and_many_at_once(client):
     assert tokens == sorted(set(tokens))
 
 
-def test_pipelined_ones_are_all_different(server):
+def test_tokens_in_a_pipeline_are_all_different(server):
     pipe = server.client().pipeline(transaction=False)
     for n in range(500):
         pipe.execute_command("LOCK.ACQUIRE", "k", f"o{n}", "FENCED")
@@ -84,8 +84,8 @@ def test_pipelined_ones_are_all_different(server):
     assert tokens == sorted(set(tokens))
 
 
-def test_grows_from_a_last_one_that_lies_in_the_future(make_server):
-    """As a clock that has been set back since may have left it."""
+def test_token_grows_from_one_in_the_future(make_server):
+    """Such a token is left by a clock that has been set back since."""
     client = make_server().client()
     future = 4 * 10**15
     client.hset(TOKEN, mapping={"token": future, "owner": "x"})
@@ -94,27 +94,27 @@ def test_grows_from_a_last_one_that_lies_in_the_future(make_server):
     assert take(client) == future + 2
 
 
-def test_largest_number_that_somebody_wrote_down_makes_no_token_negative(make_server):
-    """A server of its own: a number of 2^63 - 2 would stay the largest of this process."""
+def test_token_is_never_negative_after_the_largest_number(make_server):
+    """A server of its own: 2^63 - 2 would remain the largest number of this process."""
     client = make_server().client()
     client.hset(TOKEN, mapping={"token": 2**63 - 2, "owner": "x"})
-    heard = []
+    replies = []
     for key in ("k", "k", "l"):
         try:
-            heard.append(client.execute_command("LOCK.ACQUIRE", key, f"o{len(heard)}", "FENCED"))
+            replies.append(client.execute_command("LOCK.ACQUIRE", key, f"o{len(replies)}", "FENCED"))
         except ResponseError as error:
-            heard.append(code_of(error))
+            replies.append(code_of(error))
         client.execute_command("LOCK.FORCE", key)
-    assert all(token == "ERR" or token > 0 for token in heard), heard
-    numbers = [token for token in heard[:2] if token != "ERR"]
+    assert all(token == "ERR" or token > 0 for token in replies), replies
+    numbers = [token for token in replies[:2] if token != "ERR"]
     assert numbers == sorted(set(numbers))
 
 
 # Restarts and failovers
 
 
-def test_last_one_is_persisted(make_server):
-    """By a number that the clock has not reached: it can only come from the AOF."""
+def test_last_token_is_persisted(make_server):
+    """With a number that the clock has not reached: it can only be from the AOF."""
     future = 4 * 10**15
     server = make_server(appendonly="yes")
     server.control.hset(TOKEN, mapping={"token": future, "owner": "x"})
@@ -123,12 +123,12 @@ def test_last_one_is_persisted(make_server):
     server.kill()
     server.start()
     assert server.dump() == before
-    assert take(server.control) == future + 2  # a re-entry, but in another life
+    assert take(server.control) == future + 2  # a re-entry, but after a restart
     server.control.execute_command("LOCK.FORCE", "k")
     assert take(server.control) == future + 3
 
 
-def test_grows_across_a_restart_that_loses_everything(make_server):
+def test_token_grows_after_a_restart_that_loses_all_data(make_server):
     server = make_server()
     for n in range(50):
         last = take(server.control, f"o{n}")
@@ -140,7 +140,7 @@ def test_grows_across_a_restart_that_loses_everything(make_server):
 
 
 @pytest.mark.parametrize("missed", ["some writes", "every write"])
-def test_grows_when_a_replica_is_promoted_that_missed_the_last_writes(make_server, missed):
+def test_token_grows_on_a_promoted_replica_that_missed_writes(make_server, missed):
     master = make_server()
     replica = master.start_replica()
     known = None
@@ -149,7 +149,7 @@ def test_grows_when_a_replica_is_promoted_that_missed_the_last_writes(make_serve
         wait_for_sync(master, replica)
         master.control.execute_command("LOCK.FORCE", "k")
     with stopped(replica):
-        # Closed while the replica sleeps: what follows cannot wait for it in a buffer either.
+        # Closed while the replica is stopped: so that no later write waits for it in a buffer.
         master.control.client_kill_filter(_type="replica")
         for n in range(20):
             last = take(master.control, f"o{n}")

@@ -1,4 +1,4 @@
-"""The key of a lock's last token: how long it lives, its name, its type, its slot, and what LOCK.INFO shows of it."""
+"""The key of a lock's last token: its expiry, its name, its type, its slot, and how LOCK.INFO shows the token."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -14,7 +14,7 @@ def shown(client, key="k"):
     return as_map(client.execute_command("LOCK.INFO", key))["token"]
 
 
-def test_key_lives_for_the_retention_after_the_last_use(client, server):
+def test_key_expires_one_retention_after_the_last_use(client, server):
     day = 24 * HOUR
     take(client)
     assert day - 60_000 < client.pttl(TOKEN) <= day
@@ -29,7 +29,7 @@ def test_key_lives_for_the_retention_after_the_last_use(client, server):
     assert HOUR - 60_000 < client.pttl(TOKEN) <= HOUR
 
 
-def test_key_outlives_the_lock(client):
+def test_key_remains_after_the_release(client):
     token = take(client)
     client.execute_command("LOCK.RELEASE", "k", "o")
     assert client.keys("*") == [TOKEN]
@@ -37,7 +37,7 @@ def test_key_outlives_the_lock(client):
 
 
 @pytest.mark.parametrize("before", [(), ("o",)], ids=["first", "next"])
-def test_token_aborts_a_watch_of_its_key(client, actor, before):
+def test_WATCH_of_the_key_sees_a_new_token(client, actor, before):
     for owner in before:
         take(client, owner)
         client.execute_command("LOCK.RELEASE", "k", owner)
@@ -47,7 +47,7 @@ def test_token_aborts_a_watch_of_its_key(client, actor, before):
     assert in_multi(watcher, "ECHO done") is None
 
 
-def test_key_is_of_the_same_database(server, resp):
+def test_key_is_in_the_database_of_the_lock(server, resp):
     one, two = server.client(resp, db=1), server.client(resp, db=2)
     tokens = [take(one), take(two)]
     assert tokens[0] < tokens[1]
@@ -55,13 +55,13 @@ def test_key_is_of_the_same_database(server, resp):
 
 
 @pytest.mark.parametrize("name", ["k", "{t}k", "a{t}b", "a}b", "{}k", "a b\r\n"])
-def test_key_has_the_locks_name(server, name):
+def test_key_is_named_after_the_lock(server, name):
     side = "lock:token:" + (name if "{t}" in name else "{" + name + "}")
     take(server.control, key=name)
     assert server.control.exists(side) == 1
 
 
-def test_binary_owner_is_kept_whole(server):
+def test_binary_owner_is_kept_completely(server):
     client, owner = server.client(decode_responses=False), b"\x00\xff\r\n o"
     token = client.execute_command("LOCK.ACQUIRE", "k", owner, "FENCED")
     assert client.hget(TOKEN, "owner") == owner
@@ -95,7 +95,7 @@ def test_lock_key_of_another_type_makes_no_token(client, command):
 # LOCK.INFO
 
 
-def test_info_shows_the_last_one(client):
+def test_LOCK_INFO_shows_the_last_token(client):
     client.execute_command("LOCK.ACQUIRE", "k", "o")
     assert shown(client) is None
     token = take(client)
@@ -111,7 +111,7 @@ def test_info_shows_the_last_one(client):
 
 
 @pytest.mark.parametrize("written", [-1, -(2**63), 0, 2**63 - 1, 2**63, "1.5", "x", ""])
-def test_info_shows_no_token_where_somebody_has_written_none(client, written):
+def test_LOCK_INFO_shows_no_token_for_an_invalid_number(client, written):
     client.execute_command("LOCK.ACQUIRE", "k", "o")
     client.hset(TOKEN, mapping={"token": written, "owner": "o"})
     assert shown(client) is None
@@ -120,13 +120,13 @@ def test_info_shows_no_token_where_somebody_has_written_none(client, written):
 
 
 @pytest.mark.parametrize("written", [1, 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 2])
-def test_info_shows_what_might_be_a_token(client, written):
+def test_LOCK_INFO_shows_a_valid_number_as_the_token(client, written):
     client.execute_command("LOCK.ACQUIRE", "k", "o")
     client.hset(TOKEN, mapping={"token": written, "owner": "o"})
     assert shown(client) == written
 
 
-def test_info_shows_it_on_a_replica(server, resp):
+def test_LOCK_INFO_shows_the_token_on_a_replica(server, resp):
     replica = server.start_replica()
     token = take(server.control)
     wait_for_sync(server, replica)
@@ -147,7 +147,7 @@ def cluster(make_server):
     return server
 
 
-def test_name_that_can_have_no_side_key_is_refused_in_a_cluster(cluster):
+def test_name_without_side_keys_in_its_slot_is_refused_in_a_cluster(cluster):
     client = cluster.actor()
     for command in COMMANDS:
         for block in ((), ("BLOCK", 0)):

@@ -1,6 +1,6 @@
-"""No token is given again that this process has not given in this life of the data.
+"""A re-entry keeps its token only if this process has given it, and has not loaded or swapped data since.
 
-A snapshot, a promotion or a swap can bring back the record of an older token, of before others got larger ones.
+A snapshot, a promotion or a swap can restore the record of an older token, from before others received larger ones.
 """
 
 import shutil
@@ -18,7 +18,7 @@ def alice(client, command="LOCK.ACQUIRE"):
 
 
 def bob_instead(client, command="LOCK.ACQUIRE"):
-    """The lock goes on to Bob, and then he has released it."""
+    """The lock is granted to Bob, who then releases it."""
     client.execute_command("LOCK.FORCE", "k")
     token = take(client, "bob", *LONG, command=command)
     client.execute_command("LOCK.RELEASE", "k", "bob")
@@ -26,14 +26,14 @@ def bob_instead(client, command="LOCK.ACQUIRE"):
 
 
 def is_alices(client, token):
-    """The record is the old one, so what follows is a re-entry by the owner of the last token."""
+    """The record is the old one, so that the next request is a re-entry by the owner of the last token."""
     assert client.hgetall(TOKEN) == {"token": str(token), "owner": "alice"}
     assert client.exists("k")
     return True
 
 
 def grows_once(client, old, new, command="LOCK.ACQUIRE"):
-    """Alice re-enters, and gets a larger token than anybody had; from then on she keeps it."""
+    """Alice re-enters, and receives a larger token than any before; from then on she keeps it."""
     assert is_alices(client, old)
     token = alice(client, command)
     assert token > new
@@ -43,7 +43,7 @@ def grows_once(client, old, new, command="LOCK.ACQUIRE"):
 
 
 @each_command
-def test_restart_from_a_snapshot(make_server, command):
+def test_token_grows_after_a_restart_from_a_snapshot(make_server, command):
     server = make_server()
     old = alice(server.control, command)
     server.control.save()
@@ -53,7 +53,7 @@ def test_restart_from_a_snapshot(make_server, command):
     assert grows_once(server.control, old, new, command)
 
 
-def test_restart_from_an_aof_that_has_lost_its_end(make_server):
+def test_token_grows_after_a_restart_from_an_aof_without_its_end(make_server):
     server = make_server(appendonly="yes", appendfsync="always")
     old = alice(server.control)
     shutil.copytree(server.folder / "appendonlydir", server.folder / "lost")
@@ -66,7 +66,7 @@ def test_restart_from_an_aof_that_has_lost_its_end(make_server):
 
 
 @each_command
-def test_promotion_of_a_replica_that_missed_the_last_writes(make_server, command):
+def test_token_grows_on_a_promoted_replica_that_missed_writes(make_server, command):
     master = make_server()
     replica = master.start_replica()
     old = alice(master.control, command)
@@ -79,8 +79,8 @@ def test_promotion_of_a_replica_that_missed_the_last_writes(make_server, command
     assert grows_once(replica.control, old, new, command)
 
 
-def test_master_that_has_become_one_again(make_server):
-    """It gave both tokens itself; what it has of them now is what its master had missed."""
+def test_token_grows_on_a_master_that_was_a_replica(make_server):
+    """It gave both tokens itself; its data now is that of its master, which had missed the second one."""
     master = make_server()
     replica = master.start_replica()
     old = alice(master.control)
@@ -93,7 +93,7 @@ def test_master_that_has_become_one_again(make_server):
     assert grows_once(master.control, old, new)
 
 
-def test_reload_of_an_old_snapshot(make_server):
+def test_token_grows_after_a_reload_of_an_old_snapshot(make_server):
     server = make_server()
     old = alice(server.control)
     server.control.save()
@@ -104,10 +104,10 @@ def test_reload_of_an_old_snapshot(make_server):
 
 @each_command
 @pytest.mark.parametrize("there", [1, 15])
-@pytest.mark.parametrize("watched", ["by the token", "by a waiter before it"])
-def test_databases_swapped_there_and_back(make_server, there, command, watched):
+@pytest.mark.parametrize("subscribed", ["by the token", "by a waiter before it"])
+def test_token_grows_after_databases_are_swapped_there_and_back(make_server, there, command, subscribed):
     server = make_server()
-    if watched != "by the token":
+    if subscribed != "by the token":
         server.control.execute_command("LOCK.ACQUIRE", "other", "holder")
         server.control.execute_command("LOCK.ACQUIRE", "other", "waiter", "BLOCK", 1)
     client = server.control
@@ -118,7 +118,7 @@ def test_databases_swapped_there_and_back(make_server, there, command, watched):
     assert grows_once(client, old, new, command)
 
 
-def test_both_swapped_databases_are_of_an_earlier_life(make_server):
+def test_tokens_grow_in_both_swapped_databases(make_server):
     server = make_server()
     one, three = server.client(db=1), server.client(db=3)
     old = alice(three)
@@ -128,8 +128,8 @@ def test_both_swapped_databases_are_of_an_earlier_life(make_server):
     assert alice(three) > old
 
 
-def test_each_of_several_swaps_puts_its_databases_into_an_earlier_life(make_server):
-    """Each time the next one, which was not among those of which anything is known."""
+def test_tokens_grow_in_the_databases_of_each_of_several_swaps(make_server):
+    """Each time with another database, of which the module has nothing in memory."""
     server = make_server()
     clients = [server.client(db=db) for db in range(8)]
     last = max(alice(client) for client in clients)
@@ -151,7 +151,7 @@ def test_database_that_was_not_swapped_keeps_its_tokens(make_server):
         assert alice(server.client(db=db)) == tokens[db]
 
 
-def test_restart_of_all_databases_counts_after_a_swap(make_server):
+def test_token_grows_after_a_swap_and_a_reload_of_all_databases(make_server):
     server = make_server()
     server.control.execute_command("LOCK.ACQUIRE", "other", "o", "FENCED")
     server.control.swapdb(0, 1)
@@ -162,7 +162,7 @@ def test_restart_of_all_databases_counts_after_a_swap(make_server):
     assert grows_once(server.control, old, new)
 
 
-def test_swap_while_a_fenced_client_waits(make_server):
+def test_token_grows_after_a_swap_while_a_fenced_client_waits(make_server):
     server = make_server()
     client = server.control
     old = alice(client)
@@ -175,7 +175,7 @@ def test_swap_while_a_fenced_client_waits(make_server):
     assert grows_once(client, old, new)
 
 
-def test_re_entry_keeps_its_token_while_the_clock_steps_back(clock, make_server):
+def test_reentry_keeps_its_token_while_the_clock_steps_back(clock, make_server):
     server = make_server()
     token = alice(server.control)
     for hours in (-1, -2, 0):
@@ -183,24 +183,24 @@ def test_re_entry_keeps_its_token_while_the_clock_steps_back(clock, make_server)
         assert alice(server.control) == token
 
 
-@pytest.mark.parametrize("life", ["DEBUG RELOAD NOSAVE", "SWAPDB 0 1"])
-def test_new_life_while_the_clock_has_stepped_back(clock, make_server, life):
+@pytest.mark.parametrize("event", ["DEBUG RELOAD NOSAVE", "SWAPDB 0 1"])
+def test_token_grows_after_a_load_or_swap_with_the_clock_set_back(clock, make_server, event):
     server = make_server()
     client = server.control
     old = alice(client)
     client.save()
-    client.swapdb(0, 1) if "SWAPDB" in life else None
+    client.swapdb(0, 1) if "SWAPDB" in event else None
     new = bob_instead(client)
     clock.step_for(server, -3600)
-    client.execute_command(*life.split())
+    client.execute_command(*event.split())
     assert grows_once(client, old, new)
 
 
-def test_flush_leaves_nothing_to_be_believed(make_server):
+def test_record_written_after_a_flush_is_not_kept_as_a_token(make_server):
     server = make_server()
     old = alice(server.control)
     new = bob_instead(server.control)
     server.control.flushall()
     server.control.hset(TOKEN, mapping={"token": new + 10**9, "owner": "alice"})
     server.control.hset("k", "alice", 1)
-    assert new > old and alice(server.control) > new + 10**9  # a token that nobody has given yet
+    assert new > old and alice(server.control) > new + 10**9  # a token that has not been given yet

@@ -1,4 +1,4 @@
-"""Tokens are the same on a replica, those that waiters, MULTI and Lua were given, too."""
+"""Tokens are the same on a replica, also those of waiters, in MULTI and in Lua."""
 
 from harness import wait_for_sync
 from model.fenced_scene import TOKEN, begin_to_wait, each_command, take
@@ -6,7 +6,7 @@ from model.mutations import each_way
 
 
 @each_command
-def test_replica_holds_the_same(server, actor, command):
+def test_replica_has_the_same_tokens(server, actor, command):
     replica = server.start_replica()
     take(server.control, "a", command=command)
     take(server.control, "a", command=command)
@@ -22,7 +22,7 @@ def test_replica_holds_the_same(server, actor, command):
 
 
 @each_way
-def test_in_multi_and_lua(server, some_resp, actor, say):
+def test_tokens_work_in_multi_and_lua(server, some_resp, actor, say):
     replica = server.start_replica()
     take_it = "LOCK.ACQUIRE k {} FENCED PX 600000"
     one, again, gone, two, info, _ = say(

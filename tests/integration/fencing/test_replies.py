@@ -1,4 +1,4 @@
-"""FENCED: a token instead of the count, for who gets the lock at once, waits for it, or has it already."""
+"""FENCED: a token instead of the count, for grants at once, after a wait, and as a re-entry."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -22,7 +22,7 @@ def test_reply_is_a_token_and_not_the_count(client, server, command):
 
 
 @each_command
-def test_option_stands_anywhere_in_any_case(client, command):
+def test_option_may_be_at_any_place_and_in_any_case(client, command):
     tokens = [
         client.execute_command(command, "k1", "o", "fenced", "PX", HOUR, "BLOCK", 0),
         client.execute_command(command, "k2", "o", "PX", HOUR, "FeNcEd", "BLOCK", 0),
@@ -36,7 +36,7 @@ SYNTAX = {
     "RWREAD": "LOCK.RWREAD k o FENCED",
     "RWREAD, blocking": "LOCK.RWREAD k o BLOCK 0 FENCED PX 1000",
     "twice": "LOCK.ACQUIRE k o FENCED FENCED",
-    "twice, apart": "LOCK.FAIR k o FENCED PX 1000 fenced",
+    "twice, not adjacent": "LOCK.FAIR k o FENCED PX 1000 fenced",
     "twice, write": "LOCK.RWWRITE k o FENCED BLOCK 0 FENCED",
     "in the place of a number": "LOCK.ACQUIRE k o PX FENCED",
     "RENEW": "LOCK.RENEW k o FENCED",
@@ -46,7 +46,7 @@ SYNTAX = {
 
 
 @pytest.mark.parametrize("command", SYNTAX.values(), ids=SYNTAX)
-def test_where_it_does_not_belong_it_is_an_error(client, server, command):
+def test_option_is_a_syntax_error_where_it_does_not_belong(client, server, command):
     with pytest.raises(ResponseError, match="^ERR "):
         client.execute_command(*command.split())
     assert server.dump() == {}
@@ -68,7 +68,7 @@ def test_hold_count_that_would_overflow_makes_no_token(client, server):
     assert server.dump() == before
 
 
-def test_unfenced_acquisitions_neither_make_nor_touch_a_token(client, server):
+def test_unfenced_acquisitions_neither_make_nor_change_a_token(client, server):
     client.execute_command("LOCK.ACQUIRE", "k", "o")
     assert client.exists(TOKEN) == 0
     take(client)
@@ -83,7 +83,7 @@ def test_unfenced_acquisitions_neither_make_nor_touch_a_token(client, server):
 
 
 @each_command
-def test_waiters_are_answered_with_growing_tokens(client, server, actor, command):
+def test_waiters_receive_growing_tokens(client, server, actor, command):
     tokens = [take(client, "o0", command=command)]
     waiters = [begin_to_wait(actor, f"o{n}", "FENCED", command=command) for n in range(1, 5)]
     for n, waiter in enumerate(waiters):
@@ -94,14 +94,14 @@ def test_waiters_are_answered_with_growing_tokens(client, server, actor, command
 
 
 @each_command
-def test_waiter_granted_by_the_lease_timer_gets_a_token(client, actor, command):
+def test_waiter_granted_by_the_lease_timer_receives_a_token(client, actor, command):
     first = take(client, "o", command=command)
     waiter = begin_to_wait(actor, "w", "FENCED", command=command)
     client.execute_command("LOCK.RENEW", "k", "o", "PX", LEASE)
     assert waiter.reply() > first
 
 
-def test_waiter_without_the_option_gets_the_count(client, actor):
+def test_waiter_without_the_option_receives_the_count(client, actor):
     first = take(client)
     waiter = begin_to_wait(actor, "w")
     client.execute_command("LOCK.RELEASE", "k", "o")
@@ -109,7 +109,7 @@ def test_waiter_without_the_option_gets_the_count(client, actor):
     assert client.hgetall(TOKEN) == {"token": str(first), "owner": "o"}
 
 
-def test_waiter_granted_by_its_own_re_entry_gets_its_owners_token(client, actor):
+def test_waiter_granted_by_reentry_receives_its_owners_token(client, actor):
     client.execute_command("LOCK.ACQUIRE", "k", "other")
     one = begin_to_wait(actor, "w", "FENCED")
     two = actor("w again")
@@ -122,7 +122,7 @@ def test_waiter_granted_by_its_own_re_entry_gets_its_owners_token(client, actor)
     assert client.hgetall("k") == {"w": "2"}
 
 
-def test_waiter_gets_a_larger_token_though_token_key_has_wrong_type(client, actor):
+def test_waiter_receives_a_larger_token_if_the_key_has_another_type(client, actor):
     first = take(client)
     waiter = begin_to_wait(actor, "w", "FENCED")
     client.set(TOKEN, "no hash")
@@ -135,7 +135,7 @@ def test_waiter_gets_a_larger_token_though_token_key_has_wrong_type(client, acto
 
 
 @each_command
-def test_re_entry_by_the_last_tokens_owner_keeps_it(client, command):
+def test_reentry_by_the_owner_of_the_last_token_keeps_it(client, command):
     token = take(client, command=command)
     assert take(client, command=command) == token
     assert client.execute_command(command, "k", "o") == 3
@@ -143,7 +143,7 @@ def test_re_entry_by_the_last_tokens_owner_keeps_it(client, command):
     assert client.hgetall(TOKEN) == {"token": str(token), "owner": "o"}
 
 
-def test_re_entry_of_a_hold_without_a_token_makes_one(client):
+def test_reentry_of_a_hold_without_a_token_makes_one(client):
     assert client.execute_command("LOCK.ACQUIRE", "k", "o") == 1
     token = take(client)
     assert token > 10**15
@@ -151,13 +151,13 @@ def test_re_entry_of_a_hold_without_a_token_makes_one(client):
 
 
 @pytest.mark.parametrize("loss", [f"DEL {TOKEN}", f"HSET {TOKEN} owner other", f"HDEL {TOKEN} owner"])
-def test_re_entry_makes_a_new_one_when_the_last_is_not_known_to_be_its_own(client, loss):
+def test_reentry_makes_a_new_token_if_the_last_may_be_anothers(client, loss):
     token = take(client)
     client.execute_command(*loss.split())
     assert take(client) > token
 
 
-def test_re_entry_by_an_owner_of_an_older_token_makes_a_new_one(client):
+def test_reentry_by_the_owner_of_an_older_token_makes_a_new_one(client):
     first = take(client, "a")
     client.execute_command("LOCK.RELEASE", "k", "a")
     second = take(client, "b")
@@ -166,7 +166,7 @@ def test_re_entry_by_an_owner_of_an_older_token_makes_a_new_one(client):
     assert take(client, "a") > second > first
 
 
-def test_owner_of_the_last_token_that_released_the_lock_gets_a_new_one(client):
+def test_owner_of_the_last_token_receives_a_new_one_after_a_release(client):
     first = take(client)
     client.execute_command("LOCK.RELEASE", "k", "o")
     assert take(client) > first

@@ -59,10 +59,10 @@ class Walk:
     # Steps
 
     def join(self):
-        self.driver.asks(self.any(self.owners), once=self.once())
+        self.driver.requests(self.any(self.owners), once=self.once())
 
-    def join_without_fair(self):
-        self.driver.asks(self.any(self.owners), fair=False, once=self.once())
+    def join_plainly(self):
+        self.driver.requests(self.any(self.owners), fair=False, once=self.once())
 
     def leave(self):
         self.driver.cancels(self.any(self.driver.positions()) or self.any(self.owners))
@@ -71,7 +71,7 @@ class Walk:
         self.driver.gives_up(self.any(self.owners))
 
     def time_out(self):
-        self.driver.asks_and_times_out(self.any(self.owners), fair=self.dice.random() < 0.8, once=self.once())
+        self.driver.requests_and_times_out(self.any(self.owners), fair=self.dice.random() < 0.8, once=self.once())
 
     def die(self):
         client = self.any(self.driver.clients())
@@ -91,17 +91,17 @@ class Walk:
     def return_to_position(self):
         owner = self.any(self.lost())
         if owner:
-            self.driver.asks(owner, once=self.once())
+            self.driver.requests(owner, once=self.once())
 
     def request_again(self):
         owner = self.any(self.driver.positions())
         if owner:
-            self.driver.asks(owner, once=self.once())
+            self.driver.requests(owner, once=self.once())
 
     def try_without_waiting(self):
         head = self.driver.positions()[:1]
         owner = self.any([*head * 3, *self.owners[:5]])
-        self.driver.asks(owner, blocks=False, fair=self.dice.random() < 0.8, once=self.once())
+        self.driver.requests(owner, blocks=False, fair=self.dice.random() < 0.8, once=self.once())
 
     def release(self):
         holder = self.driver.model.holder
@@ -134,7 +134,7 @@ def test_200_owners_that_all_wait_first_die_and_return_as_modelled(server):
     driver, dice = FairDriver(server), random.Random(seed_of_run())
     owners = OWNERS[: fewer(200)]
     for owner in dice.sample(owners, len(owners)):
-        driver.asks(owner)
+        driver.requests(owner)
     assert len(driver.positions()) == len(owners) - 1
     Walk(driver, dice.random(), OWNERS).go(drawn(300))
     driver.drains()
@@ -161,19 +161,19 @@ class FairMachine(RuleBasedStateMachine):
 
     @rule(owner=owners, fair=st.booleans(), once=st.booleans())
     def asks(self, owner, fair, once):
-        self.driver.asks(owner, fair=fair, once=once)
+        self.driver.requests(owner, fair=fair, once=once)
 
     @rule(owner=owners, once=st.booleans())
     def joins(self, owner, once):
-        self.driver.asks(owner, once=once)
+        self.driver.requests(owner, once=once)
 
     @rule(owner=owners, fair=st.booleans(), once=st.booleans())
     def tries(self, owner, fair, once):
-        self.driver.asks(owner, fair=fair, blocks=False, once=once)
+        self.driver.requests(owner, fair=fair, blocks=False, once=once)
 
     @rule(owner=owners, fair=st.booleans(), once=st.booleans())
-    def asks_and_times_out(self, owner, fair, once):
-        self.driver.asks_and_times_out(owner, fair=fair, once=once)
+    def requests_and_times_out(self, owner, fair, once):
+        self.driver.requests_and_times_out(owner, fair=fair, once=once)
 
     @precondition(lambda self: self.driver.clients())
     @rule(n=some, how=st.sampled_from(DEATHS))

@@ -299,8 +299,8 @@ class World:
         if keys.kind == WRONG_TYPE:
             assert is_error(reply, "WRONGTYPE"), (reply, keys)
         else:
-            # If many leases have expired, some holds are still in the key; so are fields whose own TTL has passed.
-            is_littered = keys.leftovers() or len(keys.fields) - len(keys.standing()) > 64
+            # Of many whose leases have ended some are still there; so are fields whose own TTL has passed.
+            is_littered = keys.leftovers() or len(keys.fields) - len(keys.live_fields()) > 64
             assert reply == (not keys.is_free()) or (reply == 1 and is_littered), (reply, keys)
             assert self.client.exists(KEY) == 0
 

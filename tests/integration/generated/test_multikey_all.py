@@ -83,7 +83,7 @@ class State:
         what, names, multikey, *once = command
         granted = {}
         if what == "ask":
-            expected = locks.ask(owner, names, multikey, *once)
+            hears = locks.request(owner, names, multikey, *once)
         else:
             expected, granted = locks.release(owner, names, multikey)
         if expected in (REFUSED, NOT_HELD):
@@ -160,8 +160,8 @@ class Stage:
         assert line.startswith("-DEADLOCK "), f"{line}\n{self.story(self.steps.index(step))}"
         sentences = [SENTENCE.fullmatch(text) for text in line.removeprefix("-DEADLOCK ").split(", ")]
         assert all(sentences), line
-        waits = [sentence.groups() for sentence in sentences]
-        true = step.before.is_told_truly(waits, step.owner, step.command[1])
+        told = [sentence.groups() for sentence in sentences]
+        true = step.before.is_a_cycle(told, step.owner, step.command[1])
         assert true, f"{line}\n{self.story(self.steps.index(step))}"
 
     def line(self, owner, at):

@@ -51,9 +51,9 @@ class Play:
     def step(self, owner):
         step = self.todo[owner].pop(0)
         if step.startswith("RELEASE"):
-            self.both.say("RELEASE", "k", owner, *step.split()[1:], client=owner)
+            self.both.call("RELEASE", "k", owner, *step.split()[1:], client=owner)
         else:
-            self.both.ask(owner, "k", owner, step)
+            self.both.request(owner, "k", owner, step)
 
     def play(self, order):
         dice = random.Random(f"{order} {self.todo}")
@@ -108,11 +108,11 @@ STATES = {
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_request_in_every_state_is_as_the_oracle_predicts(server, state, owner, kind, blocks):
     both = SideBySide(server)
-    for number, (holder, requested) in enumerate(state):
-        both.ask(f"{holder}{number}", "k", holder, requested)
+    for number, (holder, asked) in enumerate(state):
+        both.request(f"{holder}{number}", "k", holder, asked)
     both.compare()
     before = server.dump()
-    answer = both.ask("requester", "k", owner, kind, blocks)
+    answer = both.request("asker", "k", owner, kind, blocks)
     both.compare()
     if not isinstance(answer, int):
         assert server.dump() == before, "it changed keys, although it was not granted"
@@ -124,10 +124,10 @@ def test_request_in_every_state_is_as_the_oracle_predicts(server, state, owner, 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_release_in_every_state_is_as_the_oracle_predicts(server, state, owner, word):
     both = SideBySide(server)
-    for number, (holder, requested) in enumerate(state):
-        both.ask(f"{holder}{number}", "k", holder, requested)
+    for number, (holder, asked) in enumerate(state):
+        both.request(f"{holder}{number}", "k", holder, asked)
     before = server.dump()
-    answer = both.say("RELEASE", "k", owner, *([word] if word else ()))
+    answer = both.call("RELEASE", "k", owner, *([word] if word else ()))
     both.compare()
     if not isinstance(answer, int):
         assert server.dump() == before, "it changed keys, although it was refused"

@@ -53,7 +53,7 @@ class Machine(RuleBasedStateMachine):
 
     def requests(self, n, key, owner, kind, blocks):
         idle = self.idle()
-        self.both.ask(idle[n % len(idle)], key, owner, kind, blocks)
+        self.both.request(idle[n % len(idle)], key, owner, kind, blocks)
         self.both.compare()
 
     @initialize(arrivals=st.lists(st.tuples(keys, owners, kinds), min_size=2, max_size=len(CLIENTS)))
@@ -83,18 +83,18 @@ class Machine(RuleBasedStateMachine):
     @rule(n=some, names_mode=st.booleans())
     def holder_releases(self, n, names_mode):
         key, owner, kind = self.held()[n % len(self.held())]
-        word = [MODES[kind].upper()] if names_mode and kind != PLAIN else []
-        self.both.say("RELEASE", key, owner, *word)
+        word = [MODES[kind].upper()] if says_which and kind != PLAIN else []
+        self.both.call("RELEASE", key, owner, *word)
         self.both.compare()
 
     @rule(key=keys, owner=owners, word=st.sampled_from(((), ("READ",), ("WRITE",))))
-    def outsider_releases(self, key, owner, word):
-        self.both.say("RELEASE", key, owner, *word)
+    def somebody_releases(self, key, owner, word):
+        self.both.call("RELEASE", key, owner, *word)
         self.both.compare()
 
     @rule(key=keys, owner=owners, command=st.sampled_from(("RENEW", "CANCEL")))
-    def outsider_sends(self, command, key, owner):
-        self.both.say(command, key, owner)
+    def somebody_says(self, command, key, owner):
+        self.both.call(command, key, owner)
         self.both.compare()
 
     @rule(key=keys, owner=owners, words=st.sampled_from(((), ("READ",), ("WRITE",))))
@@ -105,10 +105,10 @@ class Machine(RuleBasedStateMachine):
     @rule(key=keys, command=st.sampled_from(REMOVALS))
     def lock_is_removed(self, key, command):
         if command.startswith("LOCK.FORCE"):
-            self.both.say("FORCE", key)
+            self.both.call("FORCE", key)
         else:
             words = command.format(key).split()
-            self.both.tell("", *words)
+            self.both.note("", *words)
             self.both.outsider.attempt(*words)
             self.both.oracles[key].gone()
         self.both.compare(at_once=command.startswith("LOCK.FORCE"))
@@ -118,7 +118,7 @@ class Machine(RuleBasedStateMachine):
     def waiter_dies(self, n, how):
         client = self.waiting()[n % len(self.waiting())]
         actor = self.both.actors[client]
-        self.both.tell(client, f"({how})")
+        self.both.note(client, f"({how})")
         if how == "kill":
             self.both.outsider.call("CLIENT", "KILL", "ID", actor.client_id)
         (actor.kill_socket if how == "reset" else actor.close)()
@@ -156,7 +156,7 @@ class MachineWithLeases(Machine):
             seen = self.both.seen(key)
             return seen is None or seen[1].keys().isdisjoint(names)
 
-        self.both.tell("", f"({names} of {key} end)")
+        self.both.note("", f"({names} of {key} end)")
         if not self.both.oracles[key].line:
             wait_for(have_expired, what="the leases to expire")
         for owner, kind in gone:
@@ -190,7 +190,7 @@ class MachineWithLeases(Machine):
     @rule(n=some)
     def lease_of_one_mode_ends(self, n):
         key, owner, kind = self.free_modes()[n % len(self.free_modes())]
-        self.both.ask(self.idle()[0], key, owner, kind, lease=MOMENT)
+        self.both.request(self.idle()[0], key, owner, kind, lease=MOMENT)
         self.ends(key, [(owner, kind)])
 
     @precondition(lambda self: self.held())

@@ -69,7 +69,7 @@ class Machine(RuleBasedStateMachine):
 
     def sends_request(self, n, *request):
         idle = self.idle()
-        self.both.ask(idle[n % len(idle)], *request)
+        self.both.request(idle[n % len(idle)], *request)
         self.compare()
 
     @initialize(arrivals=st.lists(st.tuples(keys, owners, kinds, numbers, limits), min_size=2, max_size=len(CLIENTS)))
@@ -89,12 +89,12 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.held())
     @rule(n=some, permits=st.one_of(st.none(), numbers))
     def holder_releases(self, n, permits):
-        self.both.say("RELEASE", *self.held()[n % len(self.held())], *(("PERMITS", permits) if permits else ()))
+        self.both.call("RELEASE", *self.held()[n % len(self.held())], *(("PERMITS", permits) if permits else ()))
         self.compare()
 
     @rule(key=keys, owner=owners, command=st.sampled_from(("RELEASE", "RENEW", "CANCEL")))
-    def outsider_sends(self, command, key, owner):
-        self.both.say(command, key, owner)
+    def somebody_says(self, command, key, owner):
+        self.both.call(command, key, owner)
         self.compare()
 
     @rule(key=keys, owner=owners, words=st.one_of(st.just(()), st.tuples(st.just("PERMITS"), numbers)))
@@ -105,10 +105,10 @@ class Machine(RuleBasedStateMachine):
     @rule(key=keys, command=st.sampled_from(REMOVALS))
     def lock_is_removed(self, key, command):
         if command.startswith("LOCK.FORCE"):
-            self.both.say("FORCE", key)
+            self.both.call("FORCE", key)
         else:
             words = command.format(key).split()
-            self.both.tell("", *words)
+            self.both.note("", *words)
             self.both.outsider.attempt(*words)
             self.both.oracles[key].gone()
         self.compare(at_once=command.startswith("LOCK.FORCE"))
@@ -126,14 +126,14 @@ class Machine(RuleBasedStateMachine):
         else:
             by = permits - oracle.counts[owner] if command == "HINCRBY" else permits
             words = (command, key, owner, by)
-            oracle.set_by_hand(owner, permits)
-        self.both.tell("", *words)
+            oracle.written_by_another_client(owner, permits)
+        self.both.note("", *words)
         self.both.outsider.call(*words)
         self.compare(at_once=False)
 
     @rule(command=st.sampled_from((("DEBUG", "RELOAD"), ("SWAPDB", "0", "0"))))
     def keys_are_loaded_or_swapped(self, command):
-        self.both.tell("", *command)
+        self.both.note("", *command)
         self.both.outsider.call(*command)
         self.compare(at_once=False)
 
@@ -150,7 +150,7 @@ class Machine(RuleBasedStateMachine):
     def lease_ends(self, n):
         key, owner = self.held()[n % len(self.held())]
         self.both.outsider.call("LOCK.RENEW", key, owner, "PX", MOMENT)
-        self.both.tell("", f"(the lease of {owner} at {key} ends)")
+        self.both.note("", f"(the lease of {owner} at {key} ends)")
         if not self.both.oracles[key].line:
             wait_for(lambda: owner not in ((self.both.seen(key) or (0, ()))[1]), what="the lease to end")
         self.both.oracles[key].gone_owner(owner)

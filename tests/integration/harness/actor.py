@@ -1,4 +1,4 @@
-"""A client that can say a command now and hear the answer later."""
+"""A client that can send a command now and read the reply later."""
 
 import socket
 import struct
@@ -16,31 +16,32 @@ class Actor:
     def __init__(self, server, name=None, protocol=2, **options):
         self.server = server
         self.name = name
-        self._said, self._said_at = (), 0.0
-        self._already_heard = []  # answers that have been read, but not asked for yet
+        self._sent, self._sent_at = (), 0.0
+        self._already_read = []  # replies that have been read from the socket, but not yet returned by reply()
         self._connection = new_connection(server.port, protocol, **options)
         self.client_id = self.call("CLIENT", "ID")
 
     def __repr__(self):
         return f"Actor({self.name or self.client_id})"
 
-    # Saying and hearing
+    # Sending and reading
 
     def send(self, *words):
-        """Says a command and does not wait for its answer; several may be sent in a row."""
+        """Sends a command and does not wait for its reply; several may be sent in a row."""
         assert self._connection.is_connected, f"{self} is closed"
-        self._said, self._said_at = words, time.monotonic()
+        self._sent, self._sent_at = words, time.monotonic()
         self._connection.send_command(*words)
 
     def send_together(self, *commands):
-        """Says several, each a tuple of words, in one packet: nobody gets between them, as long as none blocks."""
-        self._said, self._said_at = commands[-1], time.monotonic()
+        """Sends several commands, each a tuple of words, in one packet: as long as none of them blocks, no other
+        client's command runs between them."""
+        self._sent, self._sent_at = commands[-1], time.monotonic()
         self._connection.send_packed_command(self._connection.pack_commands(commands))
 
     def reply(self, timeout=5.0):
-        """The answer to the oldest unanswered command; an error reply is raised."""
-        if self._already_heard:
-            return self._already_heard.pop(0)
+        """The reply to the oldest command that has none yet; an error reply is raised."""
+        if self._already_read:
+            return self._already_read.pop(0)
         if not self._connection.is_connected:  # has_reply has found that the server has reset it
             raise ConnectionError(f"{self} is closed")
         try:
@@ -56,7 +57,7 @@ class Actor:
             return error
 
     def call(self, *words, timeout=5.0):
-        """Says a command and returns its answer."""
+        """Sends a command and returns its reply."""
         self.send(*words)
         return self.reply(timeout)
 
@@ -66,15 +67,15 @@ class Actor:
         return self.outcome(timeout)
 
     def has_reply(self):
-        """Whether (the beginning of) an answer has arrived, or the server closed the connection."""
-        if self._already_heard:
+        """Whether (the beginning of) a reply has arrived, or the server closed the connection."""
+        if self._already_read:
             return True
         try:
             return self._connection.can_read(0)
         except ConnectionError:
             return True
 
-    # What the server says about this client
+    # What the server reports about this client
 
     def is_blocked(self):
         """Whether the server has this client in a blocking command, by CLIENT LIST."""
@@ -82,30 +83,30 @@ class Actor:
         return info is not None and "b" in info["flags"]
 
     def wait_blocked(self, timeout=5.0):
-        """Until the client blocks; fails at once when an answer comes instead.
+        """Waits until the client blocks; fails at once if a reply arrives instead.
 
-        A short wait may be over before anybody has looked, on a busy machine: then nil says that there was one,
-        if the time that it asked for has passed.
+        On a busy machine a short wait may time out before this function has checked. A reply of nil then shows that
+        the client did block, if the timeout of the command has passed.
         """
         how = wait_for(
-            lambda: "blocked" if self.is_blocked() else "answered" if self.has_reply() else None,
+            lambda: "blocked" if self.is_blocked() else "replied" if self.has_reply() else None,
             timeout,
             f"{self} to block",
         )
-        if how == "answered":
-            heard = self.outcome()
-            assert heard is None and self._short_wait_is_over(), f"{self} was to block, but heard {heard!r}"
-            self._already_heard.append(heard)
+        if how == "replied":
+            got = self.outcome()
+            assert got is None and self._short_wait_has_ended(), f"{self} was to block, but received {got!r}"
+            self._already_read.append(got)
         return self
 
-    def _short_wait_is_over(self):
-        said = [str(word) for word in self._said]
-        block_ms = int(said[said.index("BLOCK") + 1]) if "BLOCK" in said else 0
-        passed_ms = (time.monotonic() - self._said_at) * 1000
+    def _short_wait_has_ended(self):
+        sent = [str(word) for word in self._sent]
+        block_ms = int(sent[sent.index("BLOCK") + 1]) if "BLOCK" in sent else 0
+        passed_ms = (time.monotonic() - self._sent_at) * 1000
         return 0 < block_ms < scaled_ms(1000) and passed_ms > block_ms - 1  # the server counts whole ms
 
     def is_connected(self):
-        """Whether the server still knows this client."""
+        """Whether CLIENT LIST still has this client."""
         return self._info() is not None
 
     def _info(self):
@@ -115,12 +116,12 @@ class Actor:
     # Ending
 
     def wait_closed(self, timeout=5.0):
-        """Until the server closes the connection; fails when an answer comes instead."""
+        """Waits until the server closes the connection; fails if a reply arrives instead."""
         try:
-            heard = self.outcome(timeout)
+            got = self.outcome(timeout)
         except ConnectionError:
             return
-        raise AssertionError(f"{self} was to be cut off, but heard {heard!r}")
+        raise AssertionError(f"{self} was to be cut off, but received {got!r}")
 
     def kill_socket(self):
         """Drops the connection by RST, as a dying process or machine does."""
@@ -130,5 +131,5 @@ class Actor:
         self.close()
 
     def close(self):
-        """Closes the connection in good order (FIN)."""
+        """Closes the connection cleanly (FIN)."""
         self._connection.disconnect()

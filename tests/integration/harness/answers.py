@@ -1,4 +1,4 @@
-"""Answers as a page shows them against real ones: the same lines, but for numbers that differ each time."""
+"""Compares replies as a page shows them with real ones: the same lines, except for numbers that differ each time."""
 
 import operator
 import re
@@ -12,14 +12,14 @@ _LOOSE = re.compile(rf"{_LABELLED}|(?P<long>\d{{13,}})")
 
 
 class Answers:
-    """Compares the answers of one page; docs/test_doc_examples.py states the rules."""
+    """Compares the replies of one page; docs/test_doc_examples.py states the rules."""
 
     def __init__(self):
         # What the shown numbers stand for: ids of clients, times waited, and long numbers.
         self._ids, self._times, self._long = {}, {}, {}
 
     def compare(self, command, shown, real):
-        """Fails when the lines `real` are not what `shown` promises as the answer to `command`."""
+        """Fails if the lines `real` do not match `shown`, the reply to `command` that the page shows."""
         shown_text, shown_numbers = _taken_apart(command, shown)
         real_text, real_numbers = _taken_apart(command, real)
         differ = "\n".join(["shown is -, real is +", *ndiff(shown, real)])
@@ -46,19 +46,19 @@ def _order(a, b):
 
 
 def _taken_apart(command, lines):
-    """The text with marks in place of its loose numbers, and these: [(label or None, number)]."""
+    """The text with placeholders instead of its loose numbers, and these numbers: [(label or None, number)]."""
     numbers = []
 
     def mark(found):
         number = found["number"] or found["long"]
         numbers.append((found["label"], int(number)))
-        # A long number stays as long as it is.
+        # A long number keeps its number of digits.
         return found[0].removesuffix(number) + ("#" if found["label"] else "#" * len(number))
 
-    # The command's own name labels its whole answer: PTTL. In RESP3 redis-cli leaves blanks at the ends of lines.
+    # The command's own name labels its whole reply: PTTL. In RESP3 redis-cli leaves blanks at the ends of lines.
     label = command.partition(" ")[0].lower()
     text = f'"{label}" => ' + "\n".join(line.rstrip() for line in lines)
     if label == "delay.list":
-        # It has no fields, and no integers but the time left.
+        # It has no fields, and no integers except the time left.
         text = text.replace("(integer)", '"left" => (integer)')
     return _LOOSE.sub(mark, text), numbers

@@ -1,4 +1,4 @@
-"""A server's AOF: what it holds, as commands, and its rewriting."""
+"""A server's AOF: its contents as commands, and how to rewrite it."""
 
 import io
 import re
@@ -7,14 +7,14 @@ from .waiting import wait_for
 
 
 def increments(server):
-    """The files behind the base, as the manifest names them, in order."""
+    """The incremental files that follow the base file, as the manifest names them, in order."""
     folder = server.folder / "appendonlydir"
     manifest = (folder / "appendonly.aof.manifest").read_text()
     return [folder / name for name in re.findall(r"^file (\S+) seq \d+ type i", manifest, re.M)]
 
 
 def aof_of(server):
-    """What its AOF holds behind the base."""
+    """The contents of its AOF after the base file."""
     return b"".join(path.read_bytes() for path in increments(server))
 
 
@@ -22,11 +22,12 @@ MULTI, EXEC = b"*1\r\n$5\r\nMULTI\r\n", b"*1\r\n$4\r\nEXEC\r\n"
 
 
 def cut_open_transaction(server):
-    """Of a server that has died: a transaction at the end that has no EXEC goes, whole.
+    """Removes a transaction without EXEC, whole, from the end of the AOF of a server that has died.
 
-    A server that finds the end in the middle of a command inside MULTI takes only this command away, and writes on
-    behind it: at the next start the open MULTI swallows the one that follows (valkey-io/valkey#4342 mends it in newer
-    ones). What is tested is the module, so this is done for the server, as `redis-check-aof --fix` does it.
+    A server whose AOF ends in the middle of a command inside MULTI removes only this command, and appends to the file.
+    At the next start the open MULTI swallows the transaction that follows it (valkey-io/valkey#4342 fixes that in
+    newer servers). The module is what is tested, so this function does the server's work, as `redis-check-aof --fix`
+    does.
     """
     path = increments(server)[-1]
     written = path.read_bytes()
@@ -36,7 +37,7 @@ def cut_open_transaction(server):
 
 
 def commands_in(stream):
-    """The commands in a stream of RESP, as lists of texts, without SELECT."""
+    """The commands in a RESP stream, as lists of strings, without SELECT."""
     lines, commands = io.BytesIO(stream), []
     while head := lines.readline():
         lengths_and_words = (lines.read(int(lines.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:])))

@@ -1,4 +1,4 @@
-"""redis-cli on a terminal of its own, as a person has it: what is typed, and what is then to be read."""
+"""redis-cli on a terminal of its own, as a person uses it: what is typed, and what the terminal then shows."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import termios
 from .connect import HOST
 from .waiting import scaled
 
-# Wherever a command took half a second or more, redis-cli says how long.
+# If a command took half a second or more, redis-cli prints how long.
 _TOOK = re.compile(r"\(\d+\.\d\ds\)")
 
 
@@ -42,7 +42,7 @@ class Cli:
         os.write(self._terminal, f"{line}\n".encode())
 
     def answer(self):
-        """The lines since what was typed last, or None while neither prompt nor end has followed them."""
+        """The lines since the last input, or None while neither a prompt nor the end of the output has followed."""
         self._read()
         prompt = self._prompt.search(self._seen)
         if not prompt and not self._eof:
@@ -55,7 +55,7 @@ class Cli:
         return self._eof
 
     def has_succeeded(self):
-        """Whether its status is 0, once it has ended."""
+        """Waits for its end; whether its exit status is 0."""
         return self._process.wait(scaled(5)) == 0
 
     def _read(self):
@@ -65,11 +65,11 @@ class Cli:
         except BlockingIOError:
             pass
         except OSError:
-            # EIO: nobody has the other end any more.
+            # EIO: no process has the other end open any more.
             self._eof = True
 
     def interrupt(self):
-        """^C, by which the program must end."""
+        """Sends ^C, on which the program must end."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait(scaled(5))
 

@@ -1,10 +1,10 @@
-"""The wall clock of servers, for tests to set: step(). Their monotonic clock goes on. Or time passes: pass_on() moves
-both.
+"""The wall clock of servers, for tests to set: step(). Their monotonic clock is not changed by it. advance() lets time
+pass: it moves both clocks.
 
-Module timers go by both: the server looks at them when the first should be due by the monotonic clock, and then it
-calls all that are due by the wall clock, which it has read before: one that is made meanwhile, by a clock that steps
-back just then, is due at once (module/server/timer.h). So that a test knows what it tests, the clock steps between two
-rounds of the event loop, unless it is told where in one.
+Module timers depend on both. The server checks them when the first one should be due by the monotonic clock, and then
+calls all that are due by the wall clock, which it has read before. If the clock steps back just then, a timer that is
+created in the meantime is due at once (module/server/timer.h). So that a test knows what it tests, the clock steps
+between two iterations of the event loop, unless the test names a place within an iteration.
 """
 
 import ctypes
@@ -30,13 +30,13 @@ SHIM = r"""
 /* Microseconds to add to the wall clock, and to the monotonic one. */
 static volatile long long shift, passed;
 
-/* What the test asks for: so many microseconds from the next round of the event loop on; or from where the time is read
-   for the `reads`th time in a round, if it is not 0. And whether that has been done. */
+/* What the test asks for: the microseconds to add from the next iteration of the event loop on; or, if `reads` is not
+   0, from where the time is read for the `reads`th time in an iteration. And whether that has been done. */
 static volatile struct asked {
     long long shift, passed, reads, done;
 } *asked;
 
-/* How often it has been read in this round. */
+/* How often the time has been read in this iteration. */
 static long long reads;
 
 static void step(void) {
@@ -46,7 +46,7 @@ static void step(void) {
     asked->done = 1;
 }
 
-static void begin_round(void) {
+static void begin_iteration(void) {
     reads = 0;
     if (asked && asked->reads == 0) step();
 }
@@ -64,7 +64,7 @@ __attribute__((constructor)) static void begin(void) {
 
 int epoll_wait(int fd, struct epoll_event *events, int most, int timeout) {
     int result = (int)syscall(SYS_epoll_pwait, fd, events, most, timeout, NULL, 0);
-    begin_round();
+    begin_iteration();
     return result;
 }
 
@@ -81,7 +81,7 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
     return result;
 }
 
-/* Valkey 9 counts the processor's ticks, unless it cannot find out about them: then it asks for the time. */
+/* Valkey 9 counts the processor's ticks. If it cannot find out their frequency, it calls clock_gettime. */
 static FILE *open_but_cpuinfo(const char *name, const char *path, const char *mode) {
     if (strcmp(path, "/proc/cpuinfo") == 0) return NULL;
     FILE *(*next)(const char *, const char *) = (FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, name);
@@ -120,11 +120,11 @@ class Asked(ctypes.Structure):
     _fields_ = [(name, ctypes.c_longlong) for name in ("shift", "passed", "reads", "done")]
 
 
-NOWHERE = -1  # for `reads`: no round has such a read
+NOWHERE = -1  # for `reads`: no iteration has such a read
 
 
 class Clock:
-    """The clocks of the servers that are started under it."""
+    """The clocks of the servers that are started while it exists."""
 
     def __init__(self, folder, monkeypatch):
         (folder / "clock.c").write_text(SHIM)
@@ -139,40 +139,41 @@ class Clock:
         monkeypatch.setenv("CLOCK_ASKED", str(shared))
 
     def step(self, seconds, reads=0):
-        """The wall clock is this many seconds away from the true time, from now on; with `reads`, from where the server
-        reads it for the given time in a round of its event loop."""
+        """Sets the wall clock this many seconds away from the true time, from now on; with `reads`, from where the
+        server reads the clock for the `reads`th time in an iteration of its event loop."""
         self._seconds = seconds
         self._ask(reads)
 
     def _ask(self, reads=0):
-        self._asked.reads = NOWHERE  # until the rest is there, as a server may look meanwhile
+        self._asked.reads = NOWHERE  # until the other fields are set: a server may read them in the meantime
         self._asked.shift, self._asked.passed = round(self._seconds * 1_000_000), round(self._passed * 1_000_000)
         self._asked.done = 0
         self._asked.reads = reads
 
     def has_stepped(self):
-        """Whether a server has come to where step() was to be seen."""
+        """Whether a server has reached the place where step() was to take effect."""
         return self._asked.done == 1
 
     def step_for(self, server, seconds):
-        """step(), and the server has seen it: Valkey 9 looks at the wall clock once in a millisecond."""
+        """step(), and waits until the server has seen it: Valkey 9 reads the wall clock once in a millisecond."""
         self.step(seconds)
         wait_for(lambda: abs(server.now_ms() - (time.time() + seconds) * 1000) < 1_000_000, what="the clock to step")
 
-    def pass_on(self, server, seconds):
-        """It is this many seconds later than the true time, by both clocks, and the server has looked at its timers."""
+    def advance(self, server, seconds):
+        """Sets both clocks this many seconds later than the true time, and waits until the server has checked its
+        timers."""
         self._passed = seconds
-        self.step_and_ring(server, seconds)
+        self.step_and_run_timers(server, seconds)
 
-    def step_and_ring(self, server, seconds):
-        """step(), and the server has looked at its timers: those that are due by then have been called."""
+    def step_and_run_timers(self, server, seconds):
+        """step(), and waits until the server has checked its timers: those that are due by then have been called."""
         self.step_for(server, seconds)
         wait_for(self.has_stepped, what="the clock to step")
-        rings(server)
+        wait_for_timers(server)
 
 
-def rings(server):
-    """The module's timers have been looked at: one that is set now for 1 ms has been called."""
+def wait_for_timers(server):
+    """Waits until the server has checked the module's timers: one that is set now for 1 ms has been called."""
     server.control.execute_command("LOCK.ACQUIRE", "bell", "nobody", "PX", 2**50)
     bell = server.actor("bell")
     for _ in range(2):  # the first may have been called with those that were due

@@ -1,4 +1,4 @@
-"""A cluster as its users and its administrator see it: a client that follows its slots, and `redis-cli --cluster`."""
+"""A cluster as its users and its administrator see it: a client that follows redirections; `redis-cli --cluster`."""
 
 import shutil
 import subprocess
@@ -12,37 +12,37 @@ from .waiting import scaled, wait_for
 
 
 class ClusterClient:
-    """Says a command to the node that has its key, wherever that goes meanwhile. One connection to each node.
+    """Sends a command to the node that has its key, also while the key moves. It has one connection to each node.
 
-    Not for several threads at once. Sends nothing but what it is told, and ASKING.
+    Not for several threads at once. It sends only the commands that it is given, and ASKING.
     """
 
     def __init__(self, port):
         self._first, self._connections, self._ports = port, {}, {}
-        self.heard = Counter()  # the redirections, by their code
+        self.redirections = Counter()  # how many redirections it has received, by their code
 
     def call(self, tag, *words, timeout=60.0):
-        """Returns the answer; an error that no redirection is raised. `tag` is what its keys hash by."""
-        return wait_for(lambda: self._answer(tag, words), timeout, f"an answer to {words}")[0]
+        """Returns the reply; an error that is no redirection is raised. `tag` is the hash tag of its keys."""
+        return wait_for(lambda: self._reply(tag, words), timeout, f"a reply to {words}")[0]
 
-    def _answer(self, tag, words):
-        """[the answer], or None when it is to be asked again a little later."""
+    def _reply(self, tag, words):
+        """[the reply], or None if the command must be sent again a little later."""
         port, asks = self._ports.get(tag, self._first), False
         while True:
             try:
-                return [self._say(port, words, asks)]
+                return [self._send(port, words, asks)]
             except ResponseError as error:
                 code, text = code_of(error), str(error)
                 if code not in ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"):
                     raise
-            self.heard[code] += 1
+            self.redirections[code] += 1
             if code in ("TRYAGAIN", "CLUSTERDOWN"):
                 return None
             port, asks = int(text.rsplit(":", 1)[1]), code == "ASK"
             if code == "MOVED":
                 self._ports[tag] = port
 
-    def _say(self, port, words, asks):
+    def _send(self, port, words, asks):
         connection = self._connections.get(port)
         if connection is None:
             connection = self._connections[port] = new_connection(port)
@@ -58,7 +58,7 @@ class ClusterClient:
 
 
 def manage(command, node, *options, timeout=120):
-    """Runs `redis-cli --cluster command host:port options …`; fails, with what it said, unless its exit status is 0."""
+    """Runs `redis-cli --cluster command host:port options …`; fails, and shows its output, unless it exits with 0."""
     program = shutil.which("redis-cli") or shutil.which("valkey-cli")
     assert program, "neither redis-cli nor valkey-cli is there; tools/setup test installs one"
     words = [program, "--cluster", command, f"{HOST}:{node.server.port}", *map(str, options)]

@@ -1,16 +1,16 @@
 """The server's configuration file."""
 
-# What tests want unless they say otherwise.
+# What tests need, unless they set something else.
 DEFAULTS = {
     "bind": "127.0.0.1",
     "save": "",
-    # The file is written before the reply in any case. everysec would hold a write back while an
-    # fsync runs, so that a SIGKILL loses answered commands once in a while.
+    # With either value the file is written before the reply is sent. everysec would postpone a write
+    # while an fsync runs, so that a SIGKILL would lose commands now and then that have been replied to.
     "appendfsync": "no",
     "enable-debug-command": "yes",
     "enable-module-command": "yes",
     "repl-diskless-sync-delay": "0",
-    # A crash is reported at once; half a minute of testing the memory would say nothing more.
+    # A crash is reported at once; half a minute of memory testing would tell nothing more.
     "crash-memcheck-enabled": "no",
 }
 
@@ -29,7 +29,7 @@ def write_conf(path, port, module, module_args, config):
     options = {**DEFAULTS, "port": port, "dir": path.parent, **config}
     lines = []
     for name, value in options.items():
-        # A list is several words (replicaof), anything else is one, the empty one too (save).
+        # A list is several words (replicaof); any other value is one word, which may be empty (save).
         words = value if isinstance(value, (list, tuple)) else [value]
         lines.append(" ".join([name, *map(_quoted, words)]))
     if module is not None:

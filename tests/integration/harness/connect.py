@@ -1,4 +1,4 @@
-"""redis-py connections that do what a test says and nothing more."""
+"""redis-py connections that send what a test sends and nothing more."""
 
 import redis
 from redis.backoff import NoBackoff
@@ -13,8 +13,8 @@ HOST = "127.0.0.1"
 
 
 def _options(protocol, options):
-    # No retry: a command said twice is another test. No CLIENT SETINFO, no keepalive: what a test
-    # did not say is not sent. The time limit only keeps a lost reply from hanging the run.
+    # No retry: a command that is sent twice is another test. No CLIENT SETINFO, no keepalive: nothing
+    # is sent that the test does not send. The time limit only keeps a lost reply from hanging the run.
     defaults = dict(
         host=HOST,
         protocol=protocol,
@@ -34,24 +34,24 @@ def new_client(port, protocol=2, **options):
     return redis.Redis(port=port, **options)
 
 
-def said_raw(client, *words):
-    """What a redis.Redis is answered, in bytes that nobody has read: to compare with another time's."""
-    end = b"the end of the answer"
+def raw_reply(client, *words):
+    """The reply to a command of a redis.Redis as unparsed bytes, to compare with a later reply."""
+    end = b"the end of the reply"
     connection = client.connection_pool.get_connection()
     try:
         connection.send_packed_command(connection.pack_commands([words, ("ECHO", end)]))
-        heard = b""
-        while not heard.endswith(b"\r\n" + end + b"\r\n"):
+        received = b""
+        while not received.endswith(b"\r\n" + end + b"\r\n"):
             more = connection._sock.recv(65536)
             assert more, f"the connection was closed after {words}"
-            heard += more
-        return heard
+            received += more
+        return received
     finally:
         client.connection_pool.release(connection)
 
 
 def new_connection(port, protocol=2, **options):
-    """One connected redis-py Connection: commands and replies can be handled apart."""
+    """One connected redis-py Connection: commands and replies can be handled separately."""
     connection = Connection(port=port, **_options(protocol, options))
     connection.connect()
     return connection

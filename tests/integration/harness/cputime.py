@@ -1,14 +1,15 @@
-"""How much a server works until it answers: the CPU time of its main thread, which other processes do not add to."""
+"""How much a server works until it replies: the CPU time of its main thread, to which other processes add nothing."""
 
 import time
 from pathlib import Path
 
-# A slice is below a ms; what it has answered and replicated is sent after it, and a PING may come at its beginning, so
-# that the next one counts too. The checking build takes several times as long for the same.
+# A time slice is below 1 ms. The replies and the replicated commands of a slice are sent after it, and a PING may
+# arrive at its beginning, so that the next slice counts too. The checking build takes several times as long for the
+# same work.
 _LIMIT_MS = 8
 _CHECKING = 3
 
-# What a server of today's machines needs for the yardstick.
+# What a server needs for the yardstick on a machine of today.
 _USUAL_MS = 2.5
 
 
@@ -26,13 +27,13 @@ class MainThread:
         return int(self._schedstat.read_text().split()[0]) / 1e6
 
     def _yardstick_ms(self):
-        """What ten thousand of the server's own commands take here, without what clients cost."""
+        """How long ten thousand of the server's own commands take on this machine, without the cost of clients."""
         script = "for i = 1, 10000 do redis.call('EXISTS', KEYS[1]) end"
         with self._server.client() as client:
             return min(self.of(lambda: client.eval(script, 1, "yardstick")) for _ in range(5))
 
     def of(self, call):
-        """What it works until `call` is answered."""
+        """The CPU time that it needs until `call` has its reply."""
         began = self._now_ms()
         call()
         return self._now_ms() - began
@@ -42,7 +43,7 @@ class MainThread:
         assert self._sock.recv(100) == b"+PONG\r\n"
 
     def longest(self, condition, timeout=60):
-        """The most that it works before it answers one PING of many, which another client sends until `condition` is
+        """The longest CPU time before its reply to one PING, of many that another client sends until `condition` is
         true."""
         end, longest, looks = time.monotonic() + timeout, 0, 0
         while True:

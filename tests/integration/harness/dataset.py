@@ -1,4 +1,4 @@
-"""Everything a server holds, in a form to compare."""
+"""The whole dataset of a server, in a form that can be compared."""
 
 from .connect import new_client
 
@@ -12,13 +12,13 @@ _READERS = {
 
 
 def _read(client, keys):
-    """Of each key its type, its value and its expiry: two packets, however many keys there are."""
+    """The type, the value and the expiry of each key: two packets, whatever the number of keys."""
     pipeline = client.pipeline(transaction=False)
     for key in keys:
         pipeline.type(key)
     kinds = pipeline.execute()
     for key, kind in zip(keys, kinds, strict=True):
-        # A type that no reader knows is compared by its serialized form.
+        # A type that has no reader is compared by its serialized form.
         _READERS.get(kind, lambda c, k: c.dump(k))(pipeline, key)
         pipeline.execute_command("PEXPIRETIME", key)
     answers = pipeline.execute(raise_on_error=False)
@@ -32,14 +32,14 @@ def _databases(client):
 def dump(server):
     """{(db, key): (type, value, expiry in unix ms or None)}, all bytes, of every database.
 
-    Leaves out what is logically expired, which a replica may still hold. Not atomic: let the
-    server come to rest first.
+    Leaves out keys that have expired logically and that a replica may still have. Not atomic: wait
+    until the server has no more work.
     """
     found = {}
     for db in _databases(server.control):
         with new_client(server.port, db=db, decode_responses=False) as client:
             for key, kind, value, expiry in _read(client, list(client.scan_iter(count=1000))):
-                # Also what changed its type between two looks: by then it is another key, or none.
+                # Also a key whose type changed between the two reads: by then it is another key, or none.
                 if isinstance(value, Exception):
                     raise value
                 if kind != b"none" and expiry != -2:

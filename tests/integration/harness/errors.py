@@ -1,7 +1,7 @@
 """Server errors with their whole text.
 
-redis-py drops the code ("ERR", "OOM", "MOVED", …) from the text of an error that it knows. The code
-is part of the module's contract, so here str(error) is what the server sent.
+redis-py removes the code ("ERR", "OOM", "MOVED", …) from the text of an error that it knows. The
+code is part of the module's interface, so here str(error) is the text that the server sent.
 """
 
 from redis._parsers.base import BaseParser

@@ -1,6 +1,6 @@
-"""Failpoints of the checking build: where a test has the server die, stand still or be refused something.
+"""Failpoints of the checking build: a test makes the server die, stop, or have a call fail at a named point.
 
-module/server/failpoint.h tells what they are, CONTRIBUTING.md how to add one.
+module/server/failpoint.h describes them, CONTRIBUTING.md how to add one.
 """
 
 import os
@@ -24,13 +24,13 @@ def has_failpoints(server):
 def points():
     """The names of all points, from the module's own table."""
     found = re.findall(r'^ +\[FAILPOINT_\w+\] = "(\S+)",$', TABLE.read_text(), re.M)
-    assert found, "the table in failpoint.c looks different"
+    assert found, "the table in failpoint.c has another form"
     return set(found)
 
 
 def points_that_fail():
-    """Those among them that are there to fail: what they return is asked for."""
-    calls = ["FAILPOINT_OPEN"]  # by a function of its own, which counts keys
+    """The points that can fail: those whose return value the module uses."""
+    calls = ["FAILPOINT_OPEN"]  # called by a function of its own, which counts keys
     for file in MODULE.glob("*/*.c"):
         calls += re.findall(r"\bif \(failpoint\((\w+)\)", file.read_text())
     names = dict(re.findall(r'\[(FAILPOINT_\w+)\] = "(\S+)"', TABLE.read_text()))
@@ -38,18 +38,18 @@ def points_that_fail():
 
 
 def arm(server, point, action, count=1):
-    """The `count`th time that the server comes there."""
+    """Sets a failpoint: `action` happens the `count`th time that the server reaches this point."""
     server.control.config_set(CONFIG, f"{point} {action} {count}")
 
 
 def armed(server):
-    """What is set and has not happened yet; or an empty text."""
+    """The failpoint that is set and has not been reached yet; or an empty string."""
     return server.control.config_get(CONFIG)[CONFIG]
 
 
 @contextmanager
 def key_in_use(server, count):
-    """The `count`th key that is opened to be written to from here on is in use. Yields a function: is there such a key?"""
+    """From now on the `count`th key that is opened for writing is in use. Yields a function: is there such a key?"""
     arm(server, "open", "fail", count)
     try:
         yield lambda: armed(server) == "open in-use"
@@ -62,21 +62,21 @@ def wait_passed(server):
 
 
 def wait_dead(server):
-    """Until the server has died; what it said to its clients can still be read. Then server.has_died()."""
+    """Waits until the server has died; its replies can still be read. Call server.has_died() afterwards."""
     wait_for(lambda: not server.is_running(), 10, "the server to die at its failpoint")
 
 
-def is_standing(server):
+def is_stopped(server):
     """Whether the server has stopped itself."""
     state = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()[0]
     return state == "T"
 
 
 @contextmanager
-def standing(server):
-    """Until the server stands still at its failpoint; afterwards it goes on, also if the test has failed."""
+def stopped(server):
+    """Waits until the server has stopped at its failpoint; at the end it continues, also if the test has failed."""
     try:
-        wait_for(lambda: is_standing(server), 10, "the server to stop at its failpoint")
+        wait_for(lambda: is_stopped(server), 10, "the server to stop at its failpoint")
         yield
     finally:
         os.kill(server.pid, signal.SIGCONT)

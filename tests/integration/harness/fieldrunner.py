@@ -1,4 +1,4 @@
-"""The runner of `make bench-field` as a package, whose pure parts are tested here. No server."""
+"""The runner of `make bench-field` as a package; its pure parts are tested here. No server."""
 
 import importlib
 import sys
@@ -10,7 +10,7 @@ NAME = "field_runner"
 
 
 def part(name):
-    """A module of it; nothing is left beside it."""
+    """A module of it; no compiled file is left next to it."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         if NAME not in sys.modules:

@@ -1,19 +1,20 @@
-"""--io-threads N, or IO_THREADS=N: all servers of a run have N I/O threads, the main thread among them, and use them."""
+"""--io-threads N, or IO_THREADS=N: all servers of a run have N I/O threads, including the main thread, and use them."""
 
 import os
 
 from .servers import Servers
 
-# What makes the threads read for few clients too, each on the servers that have it: Redis before 8, Valkey 8, Valkey 9.
-# Redis before 8 waits all the same until there is more to do; Redis 8 needs none of it.
+# The options that make the threads read for few clients too, on the servers that have them: Redis before 8, Valkey 8,
+# Valkey 9. Redis before 8 nevertheless waits until there is more to do; Redis 8 needs none of them.
 ALWAYS = {"io-threads-do-reads": "yes", "events-per-io-thread": "0", "io-threads-always-active": "yes"}
 
-# In INFO stats: what the threads have read.
+# In INFO stats: how much the threads have read.
 READS = "io_threaded_reads_processed"
 
 
 def add_io_threads_option(group):
-    group.addoption("--io-threads", type=int, help="I/O threads of every server (default: $IO_THREADS, 1: the main thread only)")
+    how_many = "I/O threads of every server (default: $IO_THREADS, 1: the main thread only)"
+    group.addoption("--io-threads", type=int, help=how_many)
 
 
 def io_threads_wanted(option=None):
@@ -21,7 +22,7 @@ def io_threads_wanted(option=None):
 
 
 def io_threads_options(number, launch):
-    """The server options for this many; `launch` starts one without them, which says what it has."""
+    """The server options for this many threads. A server that `launch` starts without them tells which ones it has."""
     if number == 1:
         return {}
     servers = Servers(launch)
@@ -33,5 +34,5 @@ def io_threads_options(number, launch):
 
 
 def has_io_threads(launch):
-    """Whether its servers have some beside the main thread."""
+    """Whether its servers have I/O threads besides the main thread."""
     return int(launch.options.get("io-threads", 1)) > 1

@@ -1,4 +1,4 @@
-"""What every server of a test run has in common: which program, which module, under what; and where their folders go."""
+"""What all servers of a test run have in common: program, module, options, Valgrind, and where their folders are."""
 
 import os
 import shutil
@@ -27,15 +27,16 @@ class Launch:
     valgrind: bool = False
     suppressions: Path | None = None
     options: dict = field(default_factory=dict)
-    """What the configuration file of each server has, unless a test says otherwise."""
+    """What the configuration file of each server contains, unless a test sets something else."""
 
 
 @contextmanager
 def launching(name, server=None, module=None, valgrind=False, others=(), io_threads=None, keeps=lambda: False):
-    """The Launch of one test run. Its folder, build/tests/NAME-…, goes with it unless `keeps()` says that it stays.
+    """The Launch of one test run. Its folder, build/tests/NAME-…, is removed at the end unless `keeps()` is true.
 
-    `server`, `module`, `io_threads`: instead of $SERVER, $MODULE and $IO_THREADS, or else what is there. `others`: what
-    has to be there besides, as pairs of a path and what puts it there. Without any of them the run ends with status 2.
+    `server`, `module`, `io_threads`: instead of $SERVER, $MODULE and $IO_THREADS, or of the defaults without these.
+    `others`: further files that must exist, as pairs of a path and the command that makes it. If the server program,
+    the module or one of these is missing, the run ends with status 2.
     """
     wanted = server or os.environ.get("SERVER")
     candidates = [wanted] if wanted else ["redis-server", "valkey-server"]

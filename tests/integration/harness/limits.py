@@ -1,7 +1,7 @@
-"""The shortest limit of time of the test that runs: what it, its file or what they use has given to scaled() or
-scaled_ms(), a lease, a deadline, a time to wait.
+"""The shortest time limit of the running test: of the leases, deadlines and timeouts that the test, its file or the
+code that they use has given to scaled() or scaled_ms().
 
-A file's own limits are those that it names when it is imported, at its top level; they count for each of its tests.
+A file's own limits are those that it gives at its top level, when it is imported; they count for each of its tests.
 """
 
 import math
@@ -13,7 +13,7 @@ _shortest = math.inf
 
 
 def note(seconds, given_by):
-    """A limit of `seconds` s is made use of, by the code of the file `given_by`."""
+    """Records a limit of `seconds` s that the code of the file `given_by` uses."""
     global _shortest
     if seconds <= 0:
         return
@@ -24,16 +24,16 @@ def note(seconds, given_by):
 
 
 def begin(test_file):
-    """A test of this file begins."""
+    """Call this when a test of this file begins."""
     global _runs, _shortest
     _runs, _shortest = True, _of_files.get(str(test_file), math.inf)
 
 
 def shortest():
-    """In s; infinite if the test has none so far."""
+    """In s; infinite if the test has no limit so far."""
     return _shortest
 
 
 def caller():
-    """The file whose code has called the function that asks."""
+    """The file whose code has called the function that calls this."""
     return sys._getframe(2).f_code.co_filename

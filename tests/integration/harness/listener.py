@@ -1,18 +1,18 @@
-"""What a server publishes: keyspace events, and messages of the module's own."""
+"""What a server publishes: keyspace events, and the module's own messages."""
 
 
 class Listener:
-    """Hears all that is published on a server, in order."""
+    """Receives all that is published on a server, in order."""
 
     def __init__(self, server, master=None):
         self._publisher, self._actor = master or server, server.actor("listener")
         self._actor.call("PSUBSCRIBE", "*")
 
-    def heard(self):
-        """[(channel, message), …] since the last time."""
+    def new_messages(self):
+        """[(channel, message), …] since the last call."""
         self._publisher.control.publish("end", "")
-        said = iter(self._actor.reply, ["pmessage", "*", "end", ""])
-        return [(channel, message) for _, _, channel, message in said]
+        received = iter(self._actor.reply, ["pmessage", "*", "end", ""])
+        return [(channel, message) for _, _, channel, message in received]
 
 
 def listen_for_events(server, classes):

@@ -7,7 +7,7 @@ HIGHEST_PORT = 65535 - 10000
 
 
 def free_port():
-    """A port nobody listens on now. Somebody may take it before the server does: Server tries again."""
+    """A port on which no process listens. Another process may take it before the server does: Server tries again."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

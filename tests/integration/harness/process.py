@@ -21,9 +21,9 @@ def _die_with_parent():
 
 
 class Process:
-    """One life of a server. Its output is added to `log`."""
+    """One process of a server, from its start to its end. Its output is appended to `log`."""
 
-    ready, options = READY, ()  # what it logs when it serves; words that follow the configuration file
+    ready, options = READY, ()  # what it logs when it is ready; arguments that follow the configuration file
 
     def __init__(self, launch, conf, log, name):
         self.folder, self.log_path = conf.parent, log
@@ -46,7 +46,7 @@ class Process:
         self.pid = self._popen.pid
 
     def log(self):
-        """What this life of the server has logged."""
+        """What this process has logged."""
         with open(self.log_path, "rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
@@ -59,20 +59,20 @@ class Process:
         return text
 
     def has_ended(self):
-        """Whether it is gone, although nobody has told it to end: a fault, with a crash report or without."""
+        """Whether it has ended although it was not stopped: a fault, with or without a crash report."""
         ended = not self.is_running()
         if ended:
-            _unwell.append("it had ended before it was told to")
+            _faults.append("it had ended before it was stopped")
         return ended
 
     def is_running(self):
         return self._popen.poll() is None
 
     def wait_ready(self, timeout=20.0):
-        """True when it serves, False when it has ended instead.
+        """True when it is ready, False if it has ended instead.
 
-        By the log, not by connecting: connecting again and again to a port where nobody listens
-        yet can hit on itself as both ends of one connection.
+        It reads the log instead of connecting: a client that connects again and again to a port on
+        which no process listens yet can happen to connect to itself.
         """
         wait_for(
             lambda: self.ready in self.log() or not self.is_running(),
@@ -90,19 +90,19 @@ class Process:
         return self._popen.returncode
 
     def problems(self, ended):
-        """What was wrong with this life: crash reports, Valgrind's findings."""
+        """What was wrong with this process: crash reports, Valgrind's errors."""
         text = self.log()
         found = [f"the server crashed: {mark}" for mark in CRASHED if mark in text]
         if self._vg_log and self._vg_log.exists():
             found += valgrind.problems(self._vg_log.read_text(errors="replace"), ended)
-        _unwell.extend(found)
+        _faults.extend(found)
         return found
 
 
-# All that was ever wrong with a server of this run.
-_unwell = []
+# All faults of servers in this run.
+_faults = []
 
 
-def unwell():
-    """How often something was wrong with a server so far."""
-    return len(_unwell)
+def faults():
+    """The number of faults of servers so far."""
+    return len(_faults)

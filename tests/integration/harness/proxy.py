@@ -2,27 +2,27 @@
 
     with Proxy(server.port) as proxy:
         client = new_client(proxy.port, retry=…)
-        proxy.cut(request=17)       # the next bytes: 17 of the request get through, then both ends are closed
-        proxy.cut(reply=2)          # the whole request does, and 2 bytes of what the server answers
+        proxy.cut(request=17)       # from now on: 17 bytes of the request get through, then both ends are closed
+        proxy.cut(reply=2)          # the whole request gets through, and 2 bytes of the server's reply
         proxy.has_cut()
 
-        proxy.swallow()             # nothing gets through any more, either way, and no connection is closed
-        proxy.heal()                # it does again; connections that have lost something are closed
-        proxy.heal(late=True)       # it does again, and what was swallowed is delivered late
-        with proxy.swallowing():    # until the end of the block; then it is delivered late
+        proxy.swallow()             # nothing gets through any more in either direction, and no connection is closed
+        proxy.heal()                # bytes get through again; connections that have lost bytes are closed
+        proxy.heal(late=True)       # bytes get through again, and those that were swallowed are delivered late
+        with proxy.swallowing():    # swallows until the end of the block; then the bytes are delivered late
             ...
         proxy.close_all()           # all connections are closed
-        proxy.refuse()              # and so are new ones, until proxy.heal()
+        proxy.refuse()              # all connections are closed, and new ones too until proxy.heal()
 
-`CommandProxy` carries requests and replies, in RESP2 or RESP3, and knows which command they are of:
+`CommandProxy` carries requests and replies, in RESP2 or RESP3, and knows which command each belongs to:
 
-        proxy.cut("LOCK.RENEW", reply=0)        # of the next such command; no cut if its reply is no longer than that
-        held = proxy.hold("LOCK.RENEW")         # from now on the server's replies to it wait here
-        held.wait_come()                        # one has come
-        held.release()                          # all go on, and further ones go through
-        held.wait_passed()                      # one has gone on
-        proxy.answer("LOCK.RENEW", "-ERR no")   # in place of the server, which does not get it, until proxy.heal()
-        proxy.said                              # the commands of all requests, in capital letters
+        proxy.cut("LOCK.RENEW", reply=0)        # of the next such command; no cut if its reply is not longer
+        held = proxy.hold("LOCK.RENEW")         # from now on the server's replies to it are held back
+        held.wait_arrived()                     # until one has arrived
+        held.release()                          # all are passed on, and so are later ones
+        held.wait_passed()                      # until one has been passed on
+        proxy.answer("LOCK.RENEW", "-ERR no")   # replies instead of the server, which does not get it, until heal()
+        proxy.commands                          # the commands of all requests, in capital letters
 
 Connections after a cut go through. The server may be down: then new connections are closed.
 """
@@ -37,29 +37,29 @@ from dataclasses import dataclass
 from .connect import HOST
 from .waiting import wait_for
 
-FIRST = 128  # bytes of a connection, by which it may be known
+FIRST = 128  # how many of the first bytes of a connection are kept, to identify it
 _PING = b"*1\r\n$4\r\nPING\r\n"
 _BULKS, _LISTS, _MAPS = b"$=!", b"*~>", b"%|"
 
 
 class Closed(Exception):
-    """One end has closed the connection, or it is to be closed."""
+    """One end has closed the connection, or the proxy has to close it."""
 
 
 @dataclass
 class _Cut:
     way: str  # "request" or "reply"
-    left: int  # bytes of it that still get through
+    left: int  # bytes that still get through
     command: str | None = None
 
 
 class _Link:
-    """A client's connection and the one to the server, with a thread for each direction."""
+    """A client's connection and the connection to the server, with a thread for each direction."""
 
     def __init__(self, proxy, client, server):
         self._proxy, self._ends, self._running = proxy, (client, server), 2
-        self.first = b""  # what the client has sent first
-        self.expected = deque()  # for each reply that has not come yet: what is to be done with it
+        self.first = b""  # the first bytes that the client has sent
+        self.expected = deque()  # for each reply that has not arrived yet: what to do with it
         ways = ("request", client, server), ("reply", server, client)
         self._threads = [threading.Thread(target=self._run, args=way, daemon=True) for way in ways]
         for thread in self._threads:
@@ -71,7 +71,7 @@ class _Link:
                 while True:
                     self._proxy.carry(self, way, file, sink)
         except (OSError, Closed, ValueError):
-            self._proxy.wait_open(self)  # a network that swallows does not show that an end is closed, either
+            self._proxy.wait_open(self)  # a network that swallows bytes does not show either that an end has closed
         self.close()
         with self._proxy.lock:
             self._running -= 1
@@ -84,7 +84,7 @@ class _Link:
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # it is closed
+                pass  # it is closed already
 
     def join(self):
         for thread in self._threads:
@@ -96,9 +96,9 @@ class Proxy:
         self.target = port
         self.lock = threading.Lock()
         self._changed, self._ends = threading.Condition(), threading.Event()
-        self._swallows = None  # of which connections, by their first bytes
+        self._swallows = None  # which connections are swallowed, by their first bytes
         self._is_late = self._refuses = False
-        self.refused = 0  # connections that were closed at once
+        self.refused = 0  # how many connections were closed at once
         self._cut, self._links = None, []
         self._listener = socket.create_server((HOST, 0))
         self.port = self._listener.getsockname()[1]
@@ -113,7 +113,7 @@ class Proxy:
             try:
                 server = None if self._refuses else socket.create_connection((HOST, self.target))
             except OSError:
-                server = None  # nobody is there now
+                server = None  # the server is down
             if server is None:
                 self.refused += 1
                 client.close()
@@ -121,7 +121,7 @@ class Proxy:
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._links.append(_Link(self, client, server))
-            if self._refuses:  # since a moment ago, and this one was not among those that were closed then
+            if self._refuses:  # since a moment ago, and this connection was not among those that were closed then
                 self._links[-1].close()
 
     # What a connection calls
@@ -136,12 +136,13 @@ class Proxy:
         self.send(sink, raw, way, self._cut)
 
     def pass_on(self, link):
-        """Waits while the proxy swallows; then what was swallowed is lost with its connection, unless it is late."""
+        """Waits while the proxy swallows; then the swallowed bytes and the connection are lost, unless heal(late=True)
+        delivers them."""
         if self.wait_open(link) and not self._is_late:
             raise Closed
 
     def wait_open(self, link):
-        """Returns whether it was necessary to wait."""
+        """Waits while the proxy swallows this connection; returns whether it did."""
 
         def is_open():
             return not (self._swallows and self._swallows(link.first))
@@ -167,7 +168,7 @@ class Proxy:
     # What a test calls
 
     def cut(self, **left):
-        """After so many bytes in one direction, `request` or `reply`, counted from now."""
+        """Cuts after this number of bytes in one direction, `request` or `reply`, counted from now."""
         [(way, count)] = left.items()
         self._cut = _Cut(way, count)
 
@@ -175,7 +176,7 @@ class Proxy:
         return self._cut is None
 
     def swallow(self, whose=lambda first: True):
-        """Of all connections, or of those whose first bytes are such."""
+        """Swallows the bytes of all connections, or of those for whose first bytes `whose` is true."""
         with self._changed:
             self._swallows = whose
 
@@ -224,7 +225,7 @@ def _line(file):
 
 
 def read(file):
-    """One request or reply: its bytes, and its words if it is a list of texts."""
+    """One request or reply: its bytes, and its words if it is a list of strings."""
     head = _line(file)
     kind, rest = head[:1], head[1:-2]
     if kind in _BULKS and int(rest) >= 0:
@@ -235,7 +236,7 @@ def read(file):
     if kind in _LISTS + _MAPS:
         parts = [read(file) for _ in range(max(0, int(rest)) * (2 if kind in _MAPS else 1))]
         raw = head + b"".join(part for part, _ in parts)
-        if kind == b"|":  # an attribute precedes what it is about
+        if kind == b"|":  # an attribute, which precedes the reply that it belongs to
             more, words = read(file)
             return raw + more, words
         return raw, [word for _, word in parts]
@@ -243,20 +244,20 @@ def read(file):
 
 
 class Held:
-    """Replies that are kept back."""
+    """Replies that are held back."""
 
     def __init__(self):
-        self._come, self._released, self._passed = (threading.Event() for _ in range(3))
+        self._arrived, self._released, self._passed = (threading.Event() for _ in range(3))
 
     def keep(self):
-        self._come.set()
+        self._arrived.set()
         self._released.wait()
 
-    def has_come(self):
-        return self._come.is_set()
+    def has_arrived(self):
+        return self._arrived.is_set()
 
-    def wait_come(self):
-        wait_for(self.has_come, 20, "the reply that is to be held")
+    def wait_arrived(self):
+        wait_for(self.has_arrived, 20, "the reply that is to be held back")
 
     def release(self):
         self._released.set()
@@ -265,12 +266,12 @@ class Held:
         self._passed.set()
 
     def wait_passed(self):
-        wait_for(self._passed.is_set, 20, "the reply that was held to go on")
+        wait_for(self._passed.is_set, 20, "the reply that was held back to be passed on")
 
 
 class CommandProxy(Proxy):
     def __init__(self, port):
-        self._rules, self._held, self.said = {}, [], []
+        self._rules, self._held, self.commands = {}, [], []
         super().__init__(port)
 
     def carry(self, link, way, file, sink):
@@ -282,7 +283,7 @@ class CommandProxy(Proxy):
 
     def _carry_request(self, link, raw, words, sink):
         command = words[0].decode("latin-1").upper() if isinstance(words, list) and words else ""
-        self.said.append(command)
+        self.commands.append(command)
         rule, cut = self._rules.get(command), self._cut
         cut = cut if cut and cut.command == command else None
         link.expected.append((rule, cut))

@@ -1,12 +1,13 @@
-"""A plugin for each conftest.py: a test that failed while the machine stalled is run again. standstill.py says when.
+"""A plugin for each conftest.py: a test that failed while the machine stalled is run again. See stall.py.
 
-The end of a run says how many tests would have been excused, had they failed: few, or faults would hide there.
+At its end a run reports how many tests would have been excused if they had failed: the number must be small, or faults
+would be hidden.
 """
 
 import pytest
 
 from . import limits
-from .standstill import TRIES, Excuse
+from .stall import TRIES, Excuse
 
 _EXCUSED = "the machine stalled"
 
@@ -26,13 +27,13 @@ class _Reruns:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item):
-        """Before all fixtures: its test begins, or is run again."""
+        """Before all fixtures: the test begins, or is run again."""
         limits.begin(item.path)
         self._excuse.begin()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item, call):
-        if call.when == "call" and self._excuse.is_there():
+        if call.when == "call" and self._excuse.applies():
             item.user_properties.append((_EXCUSED, True))
 
     def pytest_terminal_summary(self, terminalreporter):
@@ -41,4 +42,4 @@ class _Reruns:
         excused = sum((_EXCUSED, True) in map(tuple, report.user_properties) for report in ran)
         if excused:
             share = f"{excused} of {len(ran)} tests ({excused / len(ran):.1%})"
-            terminalreporter.write_line(f"STALLED for longer than half of the shortest limit of time: in {share}")
+            terminalreporter.write_line(f"STALLED for longer than half of the shortest time limit: in {share}")

@@ -1,25 +1,25 @@
-"""Schedules of several clients as data: who says what, who blocks, who is granted when.
+"""Schedules of several clients as data: which client sends what, which one blocks, and when each is granted.
 
     HANDOFF = [
-        ("a", "LOCK.ACQUIRE k oa", 1),                  a says it and hears 1 at once
-        ("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS),     b says it and blocks
+        ("a", "LOCK.ACQUIRE k oa", 1),                  a sends it and receives 1 at once
+        ("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS),     b sends it and blocks
         ("c", "LOCK.ACQUIRE k oc BLOCK 0", BLOCKS),
         ("a", "LOCK.RELEASE k oa", 0),
-        ("b", granted(1)),                              b's blocked command is answered 1
-        ("c", STILL_BLOCKED),                           c's is not
+        ("b", granted(1)),                              the reply to b's blocked command is 1
+        ("c", STILL_BLOCKED),                           c still has no reply
         ("c", DIES),                                    c's connection is reset
         ("b", "LOCK.RELEASE k zz", error("NOTHELD")),   an error reply with this code
-        ("lease ends", "k"),                            the lease that k has now runs out
-        (lambda s: s.server.settle(),),                 anything else; s.actor("a"), s.server
+        ("lease ends", "k"),                            waits until the lease that k has now has expired
+        (lambda s: s.server.settle(),),                 any other action; s.actor("a"), s.server
     ]
 
     @schedules(handoff=HANDOFF, ...)
     def test_schedule(server, resp, schedule):
         run_schedule(server, schedule, resp)
 
-Names of clients are free; each gets a connection at its first step. A command is a text, split as a
-shell would, or a tuple of words. An expected answer is a value, error(code), has(field=value, …) for
-a map or its flat array, ANY, or a predicate. At the end no client may have heard more than was said.
+Clients can have any name; each gets a connection at its first step. A command is a string, split as a
+shell would, or a tuple of words. An expected reply is a value, error(code), has(field=value, …) for a
+map or its flat array, ANY, or a predicate. At the end no client may have received more than its steps say.
 """
 
 import shlex
@@ -48,7 +48,7 @@ ANY = _Marker("ANY")
 
 
 class granted:
-    """The outstanding command of a client is answered with this."""
+    """The pending command of a client receives this reply."""
 
     def __init__(self, reply):
         self.expected = reply
@@ -61,7 +61,7 @@ answered = granted
 
 
 class error:
-    """An error reply whose code is this, and whose text holds `text`."""
+    """An error reply with this code whose text contains `text`."""
 
     def __init__(self, code, text=""):
         self._code, self._text = code, text
@@ -88,7 +88,7 @@ class has:
 
 
 def as_map(reply):
-    """A map reply as a dict, whichever protocol it came by."""
+    """A map reply as a dict, in either protocol."""
     if isinstance(reply, dict):
         return reply
     if isinstance(reply, list) and len(reply) % 2 == 0:
@@ -97,7 +97,7 @@ def as_map(reply):
 
 
 def matches(expected, got):
-    """Whether an answer is the expected one."""
+    """Whether a reply is the expected one."""
     if expected is ANY:
         return True
     if callable(expected):
@@ -112,7 +112,7 @@ def schedules(**by_name):
 
 
 def run_schedule(server, steps, protocol=2):
-    """Plays a schedule; fails at the first step that goes otherwise, showing which."""
+    """Runs a schedule; fails at the first step whose result differs, and shows which one."""
     run = _Run(server, protocol)
     for number, step in enumerate(steps):
         try:
@@ -120,7 +120,7 @@ def run_schedule(server, steps, protocol=2):
         except (AssertionError, ConnectionError) as problem:
             raise AssertionError(_story(steps, number, problem)) from None
     try:
-        run.nobody_heard_more()
+        run.no_further_replies()
     except AssertionError as problem:
         raise AssertionError(_story(steps, len(steps), problem)) from None
 
@@ -151,9 +151,9 @@ class _Run:
         elif len(step) == 2:
             self._later(step[0], step[1])
         else:
-            self._say(*step)
+            self._send(*step)
 
-    def _say(self, name, command, expected):
+    def _send(self, name, command, expected):
         words = shlex.split(command) if isinstance(command, str) else command
         actor = self.actor(name)
         actor.send(*words)
@@ -161,18 +161,18 @@ class _Run:
             actor.wait_blocked()
             self._waiting.add(name)
         else:
-            self._hear(name, expected)
+            self._receive(name, expected)
 
-    def _hear(self, name, expected):
+    def _receive(self, name, expected):
         got = self._actors[name].outcome()
-        assert matches(expected, got), f"{name} heard {got!r}, not {expected!r}"
+        assert matches(expected, got), f"{name} received {got!r}, not {expected!r}"
 
     def _later(self, name, event):
         actor = self.actor(name)
         if event is STILL_BLOCKED:
             self.server.settle()
-            assert not actor.has_reply(), f"{name} was to wait, but heard {actor.outcome()!r}"
-            assert actor.is_blocked(), f"{name} has no answer and is not blocked"
+            assert not actor.has_reply(), f"{name} was to wait, but received {actor.outcome()!r}"
+            assert actor.is_blocked(), f"{name} has no reply and is not blocked"
         elif event in (DIES, CLOSES):
             (actor.kill_socket if event is DIES else actor.close)()
             self._ended.add(name)
@@ -181,19 +181,19 @@ class _Run:
             self._ended.add(name)
         else:
             assert isinstance(event, granted), f"no such step: {event!r}"
-            assert name in self._waiting, f"{name} waits for nothing"
-            self._hear(name, event.expected)
+            assert name in self._waiting, f"{name} does not wait"
+            self._receive(name, event.expected)
             self._waiting.remove(name)
 
     def _lease_ends(self, key):
-        # By the server's clock, without touching the key: opening an expired key deletes it, which
-        # would do the module's work for it.
+        # By the server's clock, without access to the key: opening an expired key deletes it, which is
+        # the module's work.
         end = self.server.control.execute_command("PEXPIRETIME", key)
         assert end != -1, f"{key} has no lease"
         wait_for(lambda: self.server.now_ms() > end, 30, f"the lease of {key} to end")
 
-    def nobody_heard_more(self):
+    def no_further_replies(self):
         self.server.settle()
         for name, actor in self._actors.items():
             if name not in self._ended and actor.has_reply():
-                raise AssertionError(f"{name} heard more than the schedule says: {actor.outcome()!r}")
+                raise AssertionError(f"{name} received more than the schedule says: {actor.outcome()!r}")

@@ -1,7 +1,7 @@
-"""The seed of all that a run draws: schedules, storms, moments at which something is killed.
+"""The random seed of a run: for schedules, storms, and the moments at which processes are killed.
 
-A new one in each run, or LOCK_SEED, with which another run can be repeated. `.ci/run` takes it from the name of the
-commit, so that whoever tries a commit once more draws what was drawn before.
+Each run has a new one, unless LOCK_SEED is set, with which a run can be repeated. `.ci/run` derives it from the name of
+the commit, so that another run of the same commit draws the same random numbers.
 """
 
 import os
@@ -15,12 +15,14 @@ os.environ["LOCK_SEED"] = str(_seed)
 
 
 def seed_of_run(number=0):
-    """The seed; of tests that are alike, that of this one. It is in the output of a test that fails."""
+    """The seed; `number` tells apart tests of the same kind. It is printed, so that the output of a failed test has
+    it."""
     print(f"LOCK_SEED={_seed}")
     return _seed + number
 
 
 def drawn_from(cases):
-    """The parameters that this run draws: a quarter of the cases, all with --thorough, which finds each by its name."""
+    """The parameters that this run draws: a quarter of the cases, or all with --thorough, where each can be selected by
+    its name."""
     cases = list(cases)
     return random.Random(_seed).sample(cases, drawn(len(cases)))

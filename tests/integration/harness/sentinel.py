@@ -1,7 +1,8 @@
-"""Servers that Sentinels watch: one master, its replicas, and whom the Sentinels hold to be the master.
+"""Servers that Sentinels monitor: one master, its replicas, and which one the Sentinels consider to be the master.
 
-Each server stands behind a proxy, and only that is known to the Sentinels, the other servers and the clients: to cut
-a server off is to have its proxy swallow. Who speaks to `server.port`, which is the server's own, is on its side.
+Each server is behind a proxy, and the Sentinels, the other servers and the clients know only the proxy. To isolate a
+server, its proxy swallows all bytes. A client that connects to `server.port`, the server's own port, is on the side of
+the isolated server.
 """
 
 import os
@@ -24,7 +25,8 @@ from .waiting import scaled, scaled_ms, wait_for
 
 NAME = "locks"
 DOWN_AFTER_MS = 2000
-# What a Sentinel does every ten seconds, or two, else: with those a group takes half a minute to begin and to end.
+# By default a Sentinel does these things every ten seconds or every two: then a group takes half a minute to start and
+# to stop.
 PERIODS_MS = {"INFO-PERIOD": 500, "PING-PERIOD": 250, "ASK-PERIOD": 250, "PUBLISH-PERIOD": 300}
 
 
@@ -72,11 +74,11 @@ class Sentinel:
         self.control.close()
         ended = self._process.has_ended()
         self._process.kill()
-        return [f"a Sentinel had ended:\n{self._process.last_words()}"] if ended else []
+        return [f"a Sentinel had ended before it was stopped:\n{self._process.last_words()}"] if ended else []
 
 
 class SentinelGroup:
-    """Three servers, the first of them the master, and three Sentinels of which two have to agree."""
+    """Three servers, the first of which is the master, and three Sentinels with a quorum of two."""
 
     def __init__(self, launch, make_server, **config):
         self.servers, self.sentinels, self._proxies, self._stopped = [], [], {}, set()
@@ -96,7 +98,7 @@ class SentinelGroup:
     def _add(self, server):
         proxy = self._proxies[server] = Proxy(server.port)
         self.servers.append(server)
-        # In the configuration file of a later life, too.
+        # Also in the configuration file after a restart.
         server.config |= {"replica-announce-ip": HOST, "replica-announce-port": proxy.port}
         for option in ("replica-announce-ip", "replica-announce-port"):
             server.control.config_set(option, server.config[option])
@@ -109,31 +111,31 @@ class SentinelGroup:
         for sentinel in self.sentinels:
             state = sentinel.state()
             known = state["num-slaves"], state["num-other-sentinels"], state["flags"]
-            assert known == (2, 2, "master"), f"a Sentinel knows of {known}"
+            assert known == (2, 2, "master"), f"a Sentinel knows {known}"
             replicas = sentinel.control.sentinel_slaves(NAME)
             assert all(replica["master-link-status"] == "ok" for replica in replicas)
         return True
 
-    # Who is who
+    # Master and replicas
 
     def port_of(self, server):
-        """Where all the others find it."""
+        """The port at which all others connect to it."""
         return self._proxies[server].port
 
     def master(self):
-        """The server that all Sentinels name; fails while they do not agree."""
+        """The server that all Sentinels name as the master; fails while they do not agree."""
         named = {sentinel.state()["port"] for sentinel in self.sentinels}
         assert len(named) == 1, f"the Sentinels name {named}"
         return next(server for server in self.servers if self.port_of(server) in named)
 
     def wait_failover(self, old, timeout=60):
-        """Until all Sentinels name another master, which is one and has a replica; returns it."""
+        """Waits until all Sentinels name another master, which has this role and has a replica; returns it."""
 
         def promoted():
             new = self.master()
-            assert new is not old, "the old one is the master still"
-            said = self._asked(new)
-            assert said["role"] == "master" and said["connected_slaves"] > 0, said
+            assert new is not old, "the old one is still the master"
+            info = self._replication_of(new)
+            assert info["role"] == "master" and info["connected_slaves"] > 0, info
             return new
 
         try:
@@ -143,52 +145,52 @@ class SentinelGroup:
             raise AssertionError("\n".join([str(error), *logs])) from None
 
     def wait_follows(self, server, master, timeout=60):
-        """Until this server, which was the master, is a replica of the new one, and has its data."""
+        """Waits until this server, the old master, is a replica of the new one and has its data."""
 
         def follows():
-            said = self._asked(server)
-            assert said["role"] == "slave" and said["master_port"] == self.port_of(master), said
-            return said["master_link_status"] == "up"
+            info = self._replication_of(server)
+            assert info["role"] == "slave" and info["master_port"] == self.port_of(master), info
+            return info["master_link_status"] == "up"
 
         wait_for(follows, timeout, f"{server} to follow {master}")
 
-    def _asked(self, server):
+    def _replication_of(self, server):
         try:
             return server.info("replication")
         except ConnectionError as error:
-            # A Sentinel closes all clients' connections when it makes a server a master or a replica.
+            # A Sentinel closes all client connections when it makes a server a master or a replica.
             raise AssertionError(f"{server}: {error}") from None
 
     def client(self, **options):
-        """A redis.Redis that finds the master by the Sentinels each time that it connects. It sends nothing again."""
-        # A pool counts the connections that it has made, also those that have been given up.
+        """A redis.Redis that asks the Sentinels for the master each time that it connects. It does not retry."""
+        # A pool counts all connections that it has made, also those that have been given up.
         retry = {"retry": Retry(NoBackoff(), 0), "socket_timeout": scaled(1.5), "max_connections": 1 << 30, **options}
         sentinels = SentinelClient([(HOST, sentinel.port) for sentinel in self.sentinels], **retry)
         return sentinels.master_for(NAME, decode_responses=True)
 
-    # What becomes of a server
+    # Failures of a server
 
     def stop(self, server):
-        """SIGSTOP: it does nothing, and its connections stay open."""
+        """SIGSTOP: the server does nothing, and its connections stay open."""
         self._stopped.add(server)
         os.kill(server.pid, signal.SIGSTOP)
 
-    def go_on(self, server):
+    def resume(self, server):
         self._stopped.discard(server)
         os.kill(server.pid, signal.SIGCONT)
 
     def isolate(self, server):
-        """It lives, and nobody hears it but who speaks to its own port."""
+        """The server runs, but only clients that connect to its own port reach it."""
         self._proxies[server].swallow()
 
     def heal(self, server):
         self._proxies[server].heal()
 
     def end(self):
-        """Ends the Sentinels, and leaves the servers to who has made them; returns what was wrong."""
+        """Ends the Sentinels; the code that has made the servers stops them. Returns the faults."""
         found = [text for sentinel in self.sentinels for text in sentinel.end()]
         for server in list(self._stopped):
-            self.go_on(server)
+            self.resume(server)
         for proxy in self._proxies.values():
             proxy.__exit__()
         return found

@@ -18,18 +18,18 @@ from .waiting import scaled, wait_for
 
 
 class ServerDied(AssertionError):
-    """A server ended, or never started, without being told to."""
+    """A server ended without being stopped, or did not start."""
 
 
 class Server:
-    """One server: a folder, a configuration, and a process that may live several times.
+    """One server: a folder, a configuration, and a process that can be restarted.
 
     `config` are configuration options by keyword: appendonly="yes", lock_default_lease=500
     (lock.default-lease), repl_timeout=5 (repl-timeout). `module_args` follow loadmodule.
     """
 
     live = []
-    """All servers that run now: conftest.py shows their logs when a test fails."""
+    """All running servers: conftest.py shows their logs when a test fails."""
 
     def __init__(self, launch, folder, module_args=(), load_module=True, **config):
         self.launch, self.folder = launch, folder
@@ -51,7 +51,7 @@ class Server:
     # Life
 
     def start(self, **config):
-        """Starts it; `config` changes its configuration from now on."""
+        """Starts it; `config` changes its configuration permanently."""
         assert self._process is None, "it runs already"
         self.config.update({option_name(keyword): value for keyword, value in config.items()})
         for _ in range(10):
@@ -81,13 +81,13 @@ class Server:
         return Process(self.launch, conf, self.folder / "server.log", self._lives)
 
     def stop(self, save=False):
-        """Shuts it down in good order, with or without an RDB; fails if the server was unwell."""
+        """Shuts it down cleanly, with or without an RDB; fails if the server had faults."""
         if self._process is None:
             return
         process = self._forget_process()
         found = []
         if process.has_ended():
-            found.append("it had ended before it was told to")
+            found.append("it had ended before it was stopped")
         elif not self._shutdown(process, "SAVE" if save else "NOSAVE"):
             found.append(f"it did not shut down within {scaled(20):g} s")
         self._disconnect()
@@ -96,8 +96,8 @@ class Server:
             raise ServerDied("\n".join([f"{self}:", *found, "its log ends with", process.last_words()]))
 
     def _shutdown(self, process, how):
-        """Whether it ended within its time; is over in any case."""
-        # NOW: no waiting for replicas that lag.
+        """Whether it ended in time; if not, it is killed."""
+        # NOW: does not wait for replicas that lag.
         with suppress(ConnectionError), new_client(self.port) as client:
             client.execute_command("SHUTDOWN", how, "NOW")
         try:
@@ -108,7 +108,7 @@ class Server:
         return True
 
     def kill(self):
-        """SIGKILL: what the server has not written to a file is lost."""
+        """SIGKILL: all that the server has not written to a file is lost."""
         process = self._forget_process()
         if process.has_ended():
             raise ServerDied(f"{self} had ended before it was killed:\n{process.last_words()}")
@@ -119,8 +119,8 @@ class Server:
             raise ServerDied("\n".join([f"{self}:", *found]))
 
     def has_died(self, signal=SIGKILL):
-        """It has ended by this signal, which nobody sent it: it killed itself."""
-        assert not self.is_running(), f"{self} lives"
+        """Checks that it has ended by this signal, which no other process sent: it killed itself."""
+        assert not self.is_running(), f"{self} is still running"
         process = self._forget_process()
         self._disconnect()
         found = process.problems(ended=False)
@@ -130,7 +130,7 @@ class Server:
             raise ServerDied("\n".join([f"{self}:", *found]))
 
     def restart(self, save=False, **config):
-        """Stops and starts it in the same folder, on the same port if that is still free."""
+        """Stops and starts it in the same folder, on the same port if it is still free."""
         self.stop(save)
         return self.start(**config)
 
@@ -148,30 +148,30 @@ class Server:
         return self._process is not None and self._process.is_running()
 
     def log(self):
-        """All that it has logged, in all its lives."""
+        """All that it has logged since its first start."""
         return (self.folder / "server.log").read_text(errors="replace")
 
     def problems(self):
-        """Crashes and Valgrind errors of this life so far (leaks show only at its end)."""
+        """Crashes and Valgrind errors of the current process so far (leaks are reported only at its end)."""
         return self._process.problems(ended=False)
 
     # Clients
 
     @property
     def control(self):
-        """A client for the harness's and the tests' own questions: str replies, RESP2."""
+        """A client for queries of the harness and of the tests: str replies, RESP2."""
         if self._control is None:
             self._control = new_client(self.port, client_name="control")
         return self._control
 
     def client(self, protocol=2, **options):
-        """A redis.Redis of its own; str replies unless decode_responses=False; closed by the harness."""
+        """A new redis.Redis; str replies unless decode_responses=False; closed by the harness."""
         client = new_client(self.port, protocol, **options)
         self._clients.append(client)
         return client
 
     def actor(self, name=None, protocol=2, **options):
-        """An Actor: a connection whose commands and answers are handled apart."""
+        """An Actor: a connection whose commands and replies are handled separately."""
         actor = Actor(self, name, protocol, **options)
         self._actors.append(actor)
         return actor
@@ -183,7 +183,7 @@ class Server:
         return sock
 
     def disconnect_clients(self):
-        """Closes every client, actor and socket that came from here."""
+        """Closes every client, actor and socket that this object has made."""
         for closable in self._actors + self._clients + self._sockets:
             closable.close()
         self._actors, self._clients, self._sockets = [], [], []
@@ -194,7 +194,7 @@ class Server:
             self._control.close()
             self._control = None
 
-    # What it says about itself
+    # What it reports about itself
 
     @property
     def version(self):
@@ -216,8 +216,8 @@ class Server:
         return self.info("clients")["blocked_clients"]
 
     def all_searched(self, timeout=10.0):
-        """Waits until a cycle has been looked for from every wait that has begun."""
-        wait_for(lambda: self.info("lock")["lock_waiters_unsearched"] == 0, timeout, "all to be searched from")
+        """Waits until the search for a cycle has been done from every wait that has begun."""
+        wait_for(lambda: self.info("lock")["lock_waiters_unsearched"] == 0, timeout, "a search from every wait")
 
     def now_ms(self):
         """The server's clock, in unix ms."""
@@ -227,19 +227,19 @@ class Server:
     def settle(self, ms=5):
         """Lets the server's own timers run for `ms` of its time.
 
-        Only for showing that something does NOT happen; what does happen is waited for.
+        Only to show that something does NOT happen; if something does happen, wait for it.
         """
         self.let_pass(scaled(ms))
 
     def let_pass(self, ms):
-        """Waits until `ms` of the server's time are over: for a time that is scaled already, as a lease's is."""
+        """Waits until `ms` have passed on the server's clock: for a time that is already scaled, such as a lease."""
         end = self.now_ms() + ms
-        # Nothing to ask before; the condition is the server's clock's all the same.
+        # There is nothing to check before; the condition below is nevertheless the server's clock.
         time.sleep((ms + 1) / 1000)
         wait_for(lambda: self.now_ms() > end, what="the server's clock to move")
 
     def unloads(self):
-        """Allows MODULE UNLOAD and says it; whether that was accepted."""
+        """Allows MODULE UNLOAD and sends it; whether it was accepted."""
         try:
             self.control.config_set("lock.allow-unload", "yes")
             return self.control.module_unload("lock")
@@ -247,25 +247,25 @@ class Server:
             return False
 
     def unload(self, timeout=5.0):
-        """Until MODULE UNLOAD is accepted: for a moment after the last wait has ended it is not."""
+        """Repeats MODULE UNLOAD until it is accepted: for a moment after the last wait has ended it is refused."""
         wait_for(self.unloads, timeout, "MODULE UNLOAD to be accepted")
 
     def dump(self):
-        """Its whole dataset, to compare with another's: see dataset.dump."""
+        """Its whole dataset, to compare with that of another server: see dataset.dump."""
         return dump(self)
 
     # Replicas
 
     def start_replica(self, **config):
-        """Another server that replicates from this one; has synced when this returns."""
-        # Here, not at the top: replication.py is about servers.
+        """Starts another server that replicates from this one; it has synced when this returns."""
+        # Imported here and not at the top: replication.py uses servers.
         from .replication import wait_for_sync
 
         folder = self.folder.parent / f"{self.folder.name}-r{len(self._replicas) + 1}"
         loads_module = self._module is not None
         replica = Server(self.launch, folder, self._module_args, loads_module, **config)
         self._replicas.append(replica)
-        # By command: a replica that finds its master in the configuration connects a second later.
+        # By command: a replica that has its master in the configuration file connects a second later.
         replica.control.execute_command("REPLICAOF", HOST, self.port)
         replica.config["replicaof"] = (HOST, self.port)
         wait_for_sync(self, replica)
@@ -273,11 +273,11 @@ class Server:
 
     @property
     def replicas(self):
-        """Those that start_replica has started, in that order."""
+        """The replicas that start_replica has started, in that order."""
         return tuple(self._replicas)
 
     def stop_all(self):
-        """Stops it and its replicas; returns what was wrong with them, as a list of texts."""
+        """Stops it and its replicas; returns their faults, as a list of strings."""
         found = []
         for server in [*self._replicas, self]:
             try:

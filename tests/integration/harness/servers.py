@@ -1,4 +1,4 @@
-"""Servers that end together."""
+"""Servers that are stopped together."""
 
 import tempfile
 from pathlib import Path
@@ -7,7 +7,7 @@ from .server import Server
 
 
 class Servers:
-    """Makes servers and answers for their end."""
+    """Makes servers, and stops them all at the end."""
 
     def __init__(self, launch):
         self._launch, self._made = launch, []

@@ -1,10 +1,10 @@
-"""--share K/N: one of N parts of a suite's tests, for a run that has no time for all. By their names, so that a part stays
-what it is.
+"""--share K/N: one of N parts of a suite's tests, for a run that has no time for all. The name of a test decides which
+part it is in, so that other tests do not change its part.
 
---covering: the part gets what is marked `newest`, and a test of each folder and of each command of which it has none.
-Which one depends on K too.
+--covering: the part also gets all tests marked `newest`, and one test of each folder and of each command of which it
+has none. Which one depends on K too.
 
---whole "FOLDER ...": the part gets all of these folders.
+--whole "FOLDER ...": the part also gets all tests of these folders.
 """
 
 import inspect
@@ -27,7 +27,7 @@ def add_covering_option(group):
     group.addoption(
         "--covering",
         action="store_true",
-        help="with --share: also what is marked newest, and of each folder and each command at least one test",
+        help="with --share: also all tests marked newest, and at least one test of each folder and each command",
     )
 
 
@@ -43,7 +43,7 @@ def _part(text):
 
 
 def keep_share(config, items):
-    """Takes out of `items` what the options leave out."""
+    """Removes from `items` the tests that the options leave out."""
     share = config.getoption("--share")
     covering = config.getoption("--covering", False)
     whole = config.getoption("--whole", [])
@@ -71,9 +71,9 @@ def in_folders(folders, wanted):
 
 
 def lacking(covers, kept, wanted, draw):
-    """The names to add to `kept` so that they cover what any name covers, and what is `wanted` in any case.
+    """The names to add to `kept` so that together they cover all that any name covers, and all of `wanted`.
 
-    `covers`: what each name covers, a set. `draw`: a number; which of several names is taken depends on it.
+    `covers`: the set of things that each name covers. `draw`: a number; which of several names is taken depends on it.
     """
     covered = set().union(*(covers[name] for name in kept))
     added = set()
@@ -89,7 +89,7 @@ def lacking(covers, kept, wanted, draw):
 
 
 def _covers(item):
-    """Its folder, and the commands that the test itself names: it sends them, as far as can be read."""
+    """Its folder, and the commands that the source of the test names: presumably it sends them."""
     return {f"the folder {item.path.parent.name}"} | _commands_named(item.function)
 
 
@@ -100,7 +100,7 @@ def _commands_named(function):
 
 @cache
 def _all_commands():
-    """Each has its page: docs/test_command_docs.py compares them with the server's list."""
+    """Each command has a page: docs/test_command_docs.py compares the pages with the server's list."""
     return frozenset(page.stem.upper() for page in PAGES.glob("*.md"))
 
 

@@ -1,12 +1,12 @@
-"""`python -m harness.steady COMMAND …`: runs tests that are not pytest's, and runs them again if they failed while the
-machine stood still (standstill.py) for more than half of LIMIT_S, the shortest limit of time that they have. Ends with the
-status of the last run."""
+"""`python -m harness.steady COMMAND …`: runs tests that do not use pytest, and runs them again if they failed and the
+machine stalled (stall.py) for longer than half of LIMIT_S, their shortest time limit. Exits with the status of the last
+run."""
 
 import subprocess
 import sys
 import time
 
-from .standstill import TRIES, Watch
+from .stall import TRIES, Watch
 
 LIMIT_S = 1.0
 
@@ -18,8 +18,8 @@ def run(command):
         status = subprocess.run(command).returncode
         if status == 0 or not tries_left or watch.longest_since(began) < LIMIT_S / 2:
             return status
-        # .ci/run counts these lines, as it does those of pytest.
-        print(f"RERUN {' '.join(command)}: the machine stood still", flush=True)
+        # .ci/run counts these lines as it counts those of pytest.
+        print(f"RERUN {' '.join(command)}: the machine stalled", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What each suite of tests with servers has: its conftest.py imports these hooks and fixtures, or calls them in its own."""
+"""What all suites of tests with servers share: a conftest.py imports these hooks and fixtures, or calls them."""
 
 import os
 
@@ -35,14 +35,15 @@ def pytest_runtest_makereport(item, call):
 
 
 def add_server_logs(report):
-    """To the report of a failure, those of all servers that run."""
+    """Adds the logs of all running servers to the report of a failure."""
     if report.failed:
         for server in filter(lambda server: server.in_use, Server.live):
             report.sections.append((f"log of {server}", _part_to_show(server.log())))
 
 
 def _part_to_show(log):
-    """The end of it; or what the checking build says of the first broken invariant, which a long crash report follows."""
+    """The end of the log; or the checking build's message on the first broken invariant, which a long crash report
+    follows."""
     broken = log.find("broken invariant")
     return log[-3000:] if broken < 0 else log[broken : broken + 3000]
 
@@ -56,6 +57,6 @@ def make_server(launch):
 
 
 def fail_for(problems):
-    """Fails the test if there are any: texts."""
+    """Fails the test if there are any problems, a list of strings."""
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)

@@ -1,15 +1,15 @@
-"""A server under Valgrind: how it is started and what its log says."""
+"""A server under Valgrind: how it is started, and what is in Valgrind's log."""
 
 import re
 from itertools import islice
 
-# Where the log of one server process goes, in the server's folder.
+# The log file of one server process, in the server's folder.
 LOG_NAME = "valgrind.log"
 
-# How much longer everything may take: mostly the start, 1.3 s for 0.02 s.
+# How much longer everything may take. The start takes longest: 1.3 s instead of 0.02 s.
 SLOWDOWN = 5
 
-# Errors of one server that are shown; the first ones cause the others.
+# How many errors of one server are shown; the first ones cause the others.
 MOST_SHOWN = 5
 
 _ERROR = re.compile(r"^==\d+== BEGIN-ERROR\n(.*?)^==\d+== END-ERROR$", re.M | re.S)
@@ -22,7 +22,7 @@ def command(log, suppressions):
         f"--log-file={log}",
         f"--suppressions={suppressions}",
         "--error-markers=BEGIN-ERROR,END-ERROR",
-        # Servers allocate by jemalloc, in a library of its own; without this Valgrind sees no block.
+        # Servers allocate with jemalloc, in a separate library; without this Valgrind sees no block.
         "--soname-synonyms=somalloc=*jemalloc*",
         "--leak-check=full",
         # Not "possible": the server's strings and the module's lists are reached by pointers into
@@ -31,7 +31,7 @@ def command(log, suppressions):
         "--errors-for-leak-kinds=definite",
         "--track-origins=no",
         "--num-callers=25",
-        # Names for the frames of a module that has been unloaded.
+        # Keeps the names of frames of a module that has been unloaded.
         "--keep-debuginfo=yes",
         # BGSAVE's child would report its parent's blocks a second time.
         "--child-silent-after-fork=yes",
@@ -39,10 +39,10 @@ def command(log, suppressions):
 
 
 def problems(text, ended):
-    """The errors and definite leaks in a log; `ended` says that the server shut down by itself.
+    """The errors and definite leaks in a log; `ended`: the server shut down and was not killed.
 
-    A killed server leaves no leak check; one that shut down and allocated nothing that Valgrind saw
-    was not checked at all, which is a problem too.
+    A server that was killed has no leak check. If a server shut down and Valgrind saw none of its
+    allocations, it was not checked at all, which is a problem too.
     """
     found = [match.group(1) for match in islice(_ERROR.finditer(text), MOST_SHOWN)]
     if ended:

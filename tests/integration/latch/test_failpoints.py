@@ -47,13 +47,13 @@ def test_stopped_server_notifies_each_waiter_once(server, point):
     scene = Scene(server)
     late, dying = server.actor("late"), begins_to_wait(server, "dying")
     assert late.call("PING") == "PONG"
-    open_latch(scene, point, "stop")
-    with failpoint.standing(server):
+    opens(scene, point, "stop")
+    with failpoint.stopped(server):
         dying.kill_socket()
         late.send("LATCH.SET", "l", 1)
         late.send("LATCH.WAIT", "l")
         late.send("PING")
-    scene.both_are_told()
+    scene.both_are_notified()
     assert [late.reply() for _ in range(3)] == ["OK", None, "PONG"]
     assert [waiter.call("PING") for waiter in scene.waiters] == ["PONG", "PONG"]
 
@@ -72,5 +72,5 @@ def test_wait_that_the_server_refuses_replies_nil(server):
 
 def test_waiters_are_notified_although_the_server_refuses_writes(server):
     scene = Scene(server)
-    open_latch(scene, "consent", "fail")
-    scene.both_are_told()
+    opens(scene, "consent", "fail")
+    scene.both_are_notified()

@@ -57,7 +57,7 @@ OPENS = dict(
 def test_change_opens_the_latch(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 SHUT = dict(
@@ -94,22 +94,22 @@ SHUT = dict(
 def test_change_does_not_open_the_latch(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
-    scene.both_wait_on()
+    scene.both_still_wait()
     assert scene.do("DEL l") == 1
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 def test_eviction_opens_the_latch(server):
     scene = Scene(server)
     scene.evict()
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 def test_reload_without_the_latch_opens_it(server, db):
     server.control.execute_command("SAVE")
     scene = Scene(server, db)
     scene.do("DEBUG RELOAD NOSAVE")
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 def test_waiter_follows_the_latch_that_a_swap_brings(server, db):
@@ -117,20 +117,20 @@ def test_waiter_follows_the_latch_that_a_swap_brings(server, db):
     there = server.actor(db=scene.OTHER_DB)
     there.call("LATCH.SET", "l", 7)
     scene.do("SWAPDB {db} {other_db}")
-    scene.both_wait_on()
-    assert there.call("LATCH.DOWN", "l", 2) == 0  # the latch that the swap has moved there
-    scene.both_wait_on()
+    scene.both_still_wait()
+    assert there.call("LATCH.DOWN", "l", 2) == 0  # the one that has gone there
+    scene.both_still_wait()
     assert scene.do("LATCH.DOWN l 7") == 0
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 def test_latches_with_the_same_name_in_two_databases_are_independent(server):
     one, other = Scene(server, 1), Scene(server, 2)
     other.do("LATCH.DOWN l 2")
     assert [waiter.reply() for waiter in other.waiters] == [1, 1]
-    one.both_wait_on()
+    one.both_still_wait()
     one.do("FLUSHDB")
-    one.both_are_told()
+    one.both_are_notified()
 
 
 # ---- expiry ----
@@ -157,13 +157,13 @@ ENDS = dict(
 def test_expiry_of_the_key_opens_the_latch(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
-    scene.both_are_told()
+    scene.both_are_notified()
     assert not scene.do("EXISTS l")
 
 
 def test_expiry_that_was_set_before_the_wait_opens_the_latch(server, db):
     scene = Scene(server, db, px=scaled_ms(600))
-    scene.both_are_told()
+    scene.both_are_notified()
     assert scene.end <= server.now_ms() <= scene.end + scaled_ms(SOON_MS)
 
 
@@ -171,8 +171,8 @@ def test_expiry_that_was_set_before_the_wait_opens_the_latch(server, db):
 def test_expiry_that_is_extended_does_not_open_the_latch(server, later):
     scene = Scene(server, px=scaled_ms(600))
     scene.do(later)
-    wait_for(lambda: server.now_ms() > scene.end, 10, "the old expiry to pass")
-    scene.both_wait_on()
+    wait_for(lambda: server.now_ms() > scene.end, 10, "the old end to pass")
+    scene.both_still_wait()
 
 
 # ---- later waiters ----
@@ -198,7 +198,7 @@ def test_first_waiter_of_a_server_is_notified_of_direct_writes(make_server):
     server = make_server()
     scene = Scene(server)
     scene.do("DECRBY l 2")
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 def test_wait_above_max_waiters_is_refused(server, actor):
@@ -209,4 +209,4 @@ def test_wait_above_max_waiters_is_refused(server, actor):
     assert third.call("LATCH.WAIT", "l") is None
     assert latch_waiters(server) == 2
     scene.do("DEL l")
-    scene.both_are_told()
+    scene.both_are_notified()

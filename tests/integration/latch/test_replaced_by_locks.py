@@ -22,7 +22,7 @@ def both_are_notified_soon(scene):
 def in_its_place(server, *commands):
     scene = Scene(server)
     scene.do("MULTI", "DEL l", *commands, "EXEC")
-    scene.both_wait_on()
+    scene.both_still_wait()
     return scene
 
 
@@ -67,7 +67,7 @@ def test_end_of_a_session_notifies_while_writes_are_refused(server, actor, lock_
     if lock_has_waiter:
         waiter.send("LOCK.ACQUIRE", "l", "w", "PX", HOUR, "BLOCK", 0)
         waiter.wait_blocked()
-    scene.both_wait_on()
+    scene.both_still_wait()
     server.control.config_set("min-replicas-to-write", 1)
     session.kill_socket()
     both_are_notified_soon(scene)

@@ -11,7 +11,7 @@ from harness import code_of, failpoint, scaled, scaled_ms, wait_for
 from harness.schedule import error
 from model.gone_scene import can_unblock
 from model.latch_scene import Scene, begins_to_wait, latch_waiters
-from model.server_scene import says_nothing_of_its_own
+from model.server_scene import module_sends_no_commands
 
 LONG = 600_000
 
@@ -38,7 +38,7 @@ def test_wait_with_a_timeout_ends_when_the_latch_opens(server, resp, actor):
     scene.do("LATCH.DOWN l 2")
     assert client.reply() == 1
     assert client.call("PING") == "PONG"
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 @pytest.mark.parametrize("how", ["close", "kill_socket", "CLIENT KILL"])
@@ -107,14 +107,14 @@ def test_expiry_during_a_pause_notifies_after_the_pause(server, opening, at_once
     server.settle(50)
     assert not any(waiter.has_reply() for waiter in scene.waiters)
     server.control.execute_command("CLIENT", "UNPAUSE")
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 def test_opening_is_notified_while_writes_are_refused(server):
     """It needs no write."""
     scene = Scene(server, px=scaled_ms(600))
     server.control.config_set("min-replicas-to-write", 1)
-    scene.both_are_told()
+    scene.both_are_notified()
     server.control.config_set("min-replicas-to-write", 0)
 
 
@@ -128,7 +128,7 @@ def test_lock_that_cannot_be_handed_off_does_not_delay_a_latch(server, actor, at
     # In one packet: neither expires before writes are refused.
     ends = f"LOCK.RENEW k o PX {scaled_ms(60)}", f"PEXPIRE l {scaled_ms(70)}"
     at_once(*ends, "CONFIG SET min-replicas-to-write 1")
-    scene.both_are_told()
+    scene.both_are_notified()
     assert not waiter.has_reply()
     server.control.config_set("min-replicas-to-write", 0)
     assert waiter.reply() == 1
@@ -139,7 +139,7 @@ def test_unload_is_refused_only_while_a_client_waits(make_server):
     scene = Scene(server, px=LONG)
     assert not server.unloads()
     scene.do("LATCH.DOWN l 2")
-    scene.both_are_told()
+    scene.both_are_notified()
     server.disconnect_clients()
     server.unload()
 
@@ -154,7 +154,7 @@ def test_stalled_server_notifies_when_it_continues(make_server):
         wait_for(lambda: time.time() * 1000 > end + 20, what="the key to expire")
     finally:
         os.kill(server.pid, signal.SIGCONT)
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 # ---- what a wait does not affect ----
@@ -192,9 +192,9 @@ def test_waits_for_latches_do_not_change_lock_counters(server, actor, shut):
     assert [server.info("lock")["lock_" + name] for name in names] == before
 
 
-def test_monitor_shows_only_commands_of_clients(server, actor, shut):
-    if not says_nothing_of_its_own(server):
-        return  # Redis 7.0 shows the command that the module sends
+def test_monitor_shows_what_clients_say_and_nothing_else(server, actor, shut):
+    if not module_sends_no_commands(server):
+        return  # Redis 7.0 shows the module's question
     monitor = server.actor("monitor")
     assert monitor.call("MONITOR") == "OK"
     waiter = begins_to_wait(server)
@@ -232,10 +232,10 @@ def test_many_waiters_are_notified_in_time_slices(server, checking_build, shut, 
     failpoint.arm(server, "drain.begun", "stop", 3)
     opener = server.actor()
     opener.send(*opening.split())
-    with failpoint.standing(server):
-        notified = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
-    assert 0 < len(notified) < size / 2
-    assert replies_of(sockets) == {b":1\r\n"}
+    with failpoint.stopped(server):
+        told = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
+    assert 0 < len(told) < size / 2
+    assert answers(sockets) == {b":1\r\n"}
 
 
 def test_latch_set_again_while_replying_to_thousands_leaves_none_waiting(server, at_once, shut):

@@ -1,8 +1,8 @@
-"""The rules of SPEC.md sections 1 to 3 once more, as plainly as Python can say them: no keys, no time.
+"""The rules of SPEC.md, sections 1 to 3, written again in simple Python: without keys and without time.
 
-`rules` says what fits what, `lock` is one lock with its holds and its queue, `cycles` who waits for whom.
-generated/test_plain_random.py drives it side by side with a server. Modes and disciplines are there for all commands
-to come.
+`rules` decides which requests are compatible with which holds, `lock` is one lock with its holds and its queue, and
+`cycles` finds out who waits for whom. generated/test_plain_random.py compares it with a server, command by command. It
+has modes and disciplines for further commands too.
 """
 
 from .lock import WAITS, Lock, Refused

@@ -1,7 +1,7 @@
-"""Bad arguments, and what a message says of them."""
+"""Bad arguments, and the error messages for them."""
 
 
-# What a message says, by what is wrong.
+# The error messages.
 SYNTAX = "ERR syntax error"
 LEASE = "ERR lease is not a positive integer or out of range"
 BLOCK = "ERR timeout is not an integer, is negative or out of range"
@@ -17,7 +17,7 @@ NO_NUMBER = "ERR value is not an integer or out of range"
 OWNER_LENGTH = "ERR owner must be 1 to 512 bytes long"
 OWNER_RESERVED = "ERR owner is reserved: it may not be 'mode' and may not end in ':write'"
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
-# The words of each command with good input for the lock `k` that `o` holds. A new command is a row.
+# Each command with valid arguments, for the lock `k` that `o` holds. Add a row for a new command.
 ACQUIRING = ["LOCK.ACQUIRE k o", "LOCK.FAIR k o", "LOCK.MACQUIRE 1 k o"]
 WITH_BLOCK = [*ACQUIRING, "LOCK.WATCH k o"]
 WITH_LEASE = [*ACQUIRING, "LOCK.RENEW k o"]
@@ -25,9 +25,9 @@ WITH_OWNER = [*WITH_LEASE, "LOCK.WATCH k o", "LOCK.RELEASE k o", "LOCK.CANCEL k 
 SEVERAL = ["LOCK.MACQUIRE 1 k o", "LOCK.MRELEASE 1 k o"]
 FIXED_LENGTH = ["LOCK.FORCE k"]
 ALL = [*WITH_OWNER, "LOCK.FORCE k", "LOCK.INFO k"]
-# Those of the delayed queue before the list `k`, in which `i` is pending.
+# The commands of the delayed queue in front of the list `k`, in which `i` is pending.
 DELAYS = ["DELAY.PUSH k i 1 v", "DELAY.CANCEL k i", "DELAY.LIST k"]
-# Those of the latch `k`.
+# The commands of the latch `k`.
 LATCHES = ["LATCH.SET k 1", "LATCH.DOWN k", "LATCH.WAIT k"]
 NO_LEASE = {
     "zero": "0",
@@ -54,10 +54,10 @@ NO_BLOCK = {name: value for name, value in NO_LEASE.items() if name != "zero"}
 CONTRADICTORY = ["PX 1000 PX 1000", "EX 1 EX 1", "PX 1000 EX 1", "EX 1 PX 1000", "PX 1000 px 2000"]
 CUT_SHORT = ["PX", "EX", "PX 1000 EX", "PX EX", "PX PX 1000"]
 UNKNOWN = ["NX", "more", "1000", "PXX 1000", "P 1000", "PX\0 1000", "PX 1000 more", "COUNT 1", ""]
-# Of REPLICAS n ms, before or behind other options.
+# Of REPLICAS n ms, before or after other options.
 CUT_SHORT_REPLICAS = ["REPLICAS", "REPLICAS 1", "REPLICAS 1 5 5", "5 REPLICAS 1", "PX 1000 REPLICAS 1"]
 TWICE_REPLICAS = ["REPLICAS 1 5 REPLICAS 1 5", "REPLICAS 1 5 PX 1000 replicas 2 5", "REPLICAS 0 5 REPLICAS 1 5"]
-# What is wrong first is told: the words come first, then their values from left to right.
+# The first error is replied: the option words are checked first, then their values from left to right.
 BAD_BESIDE_REPLICAS = {
     "PX 0 REPLICAS 1 5": LEASE, "REPLICAS 1 5 PX 0": LEASE, "REPLICAS PX 5": REPLICAS, "REPLICAS 1 PX": REPLICAS_TIME,
     "REPLICAS 1 REPLICAS 5": REPLICAS_TIME, "REPLICAS 0 0": REPLICAS,

@@ -24,7 +24,7 @@ class Node:
         return "cluster_state:ok" in self.cluster("INFO")
 
     def port_of(self, slot):
-        """Who serves this slot, as this node sees it."""
+        """The port of the node that serves this slot, according to this node."""
         for first, last, master, *_ in self.cluster("SLOTS"):
             if first <= slot <= last:
                 return master[1]
@@ -32,7 +32,7 @@ class Node:
 
 
 def begin_nodes(make_server, **config):
-    """Two masters that are getting to know each other: the first serves the slots up to HALF, the second the rest."""
+    """Two masters that begin to meet each other: the first serves the slots up to HALF, the second the rest."""
     one, two = (Node(make_server(cluster_enabled="yes", cluster_node_timeout=3000, **config)) for _ in range(2))
     one.cluster("ADDSLOTSRANGE", 0, HALF)
     two.cluster("ADDSLOTSRANGE", HALF + 1, LAST)
@@ -55,7 +55,7 @@ def make_nodes(make_server, **config):
 
 
 class Pairs:
-    """Pairs of nodes, begun some tests before they are wanted: in its first two seconds a node serves no slot."""
+    """Pairs of nodes that are started some tests before they are needed: a new node serves no slot for two seconds."""
 
     AHEAD = 5
 
@@ -95,27 +95,27 @@ class Scene:
         if lease_ms != LONG:
             assert self.a.call("PEXPIRE", key, lease_ms) == 1
 
-    def both_hear(self, expected):
+    def both_receive(self, expected):
         for waiter in (self.b, self.c):
-            heard = waiter.outcome(timeout=5)
-            assert expected(heard), f"{waiter} heard {heard!r}"
+            reply = waiter.outcome(timeout=5)
+            assert expected(reply), f"{waiter} received {reply!r}"
         info = self.node.server.info("lock")
         assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
 
-    def both_wait_on(self):
+    def both_still_wait(self):
         self.node.server.settle(30)
         for waiter in (self.b, self.c):
-            assert not waiter.has_reply(), f"{waiter} was to wait, but heard {waiter.outcome()!r}"
+            assert not waiter.has_reply(), f"{waiter} was to wait, but received {waiter.outcome()!r}"
             assert waiter.is_blocked()
 
 
-def is_redirection(heard):
-    return isinstance(heard, ResponseError) and code_of(heard) in REDIRECTIONS
+def is_redirection(reply):
+    return isinstance(reply, ResponseError) and code_of(reply) in REDIRECTIONS
 
 
-def says_moved(slot, node):
+def is_moved(slot, node):
     text = f"MOVED {slot} {HOST}:{node.server.port}"
-    return lambda heard: isinstance(heard, ResponseError) and str(heard) == text
+    return lambda reply: isinstance(reply, ResponseError) and str(reply) == text
 
 
 def begin_move(slot, source, target):
@@ -127,7 +127,7 @@ def migrate(key, source, target):
     assert source.actor.call("MIGRATE", HOST, target.server.port, key, 0, 5000) == "OK"
 
 
-# Ways for a replica to take its master's place, which the caller waits for
+# Ways for a replica to replace its master; the caller waits for the end of the failover
 
 
 def plan(_, replica):

@@ -1,11 +1,11 @@
-"""Connections in great number."""
+"""A large number of connections."""
 
 from harness import scaled, wait_for
 
 
 class Crowd:
-    """Connections of which each has said one command and waits; `ahead` wait already. `field` of INFO lock counts
-    those that do."""
+    """Connections each of which has sent one command and waits; `ahead` others wait already. The field `field` of INFO
+    lock counts those that wait."""
 
     def __init__(self, server, *commands, ahead=0, field="lock_waiters"):
         self.server, self.field = server, field
@@ -17,7 +17,7 @@ class Crowd:
     def expect_waiting(self, count):
         wait_for(lambda: self.server.info("lock")[self.field] == count, 60, f"{count} clients to wait")
 
-    def answers(self):
+    def replies(self):
         for sock in self.sockets:
             sock.settimeout(scaled(30))
         return [sock.recv(100) for sock in self.sockets]

@@ -1,8 +1,8 @@
-"""Schedules with cycles that are played on one server and in a cluster."""
+"""Schedules with cycles that run on one server and in a cluster."""
 
 from harness import wait_for
 from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, granted, has
-from model.deadlock_scene import SEARCHED, TWO, detection, holds, in_db, refused, releases, says, waits
+from model.deadlock_scene import SEARCHED, TWO, detection, holds, in_db, refused, releases, deadlock, waits
 
 CYCLES = dict(
     two_owners_two_keys=[
@@ -18,7 +18,7 @@ CYCLES = dict(
         holds("a", "k"),
         holds("b", "l"),
         ("a", "LOCK.ACQUIRE l a BLOCK 3600000", BLOCKS),
-        ("b", "LOCK.ACQUIRE k b BLOCK 3600000", says(TWO)),
+        ("b", "LOCK.ACQUIRE k b BLOCK 3600000", deadlock(TWO)),
     ],
     again_and_again=[
         holds("a", "k"),
@@ -86,7 +86,7 @@ CYCLES = dict(
         releases("c", "l"),
         ("b2", granted(1)),
     ],
-    through_one_who_stands_behind=[
+    through_a_waiter_further_back=[
         holds("a", "k"),
         holds("d", "m"),
         waits("c", "k"),
@@ -95,7 +95,7 @@ CYCLES = dict(
         ("d", STILL_BLOCKED),
         ("c", STILL_BLOCKED),
     ],
-    behind_one_who_waits_for_several=[
+    behind_a_multikey_waiter=[
         holds("a", "k"),
         holds("c", "l"),
         ("b", "LOCK.MACQUIRE 2 k l b BLOCK 0", BLOCKS),
@@ -105,32 +105,32 @@ CYCLES = dict(
         releases("a", "k"),
         ("b", granted(2)),
     ],
-    behind_one_who_waits_for_several_on_a_free_key=[
+    behind_a_multikey_waiter_on_a_free_key=[
         holds("c", "l"),
         ("b", "LOCK.MACQUIRE 2 k l b BLOCK 0", BLOCKS),
         refused("c", "k", "c waits for k behind b, b waits for l held by c"),
         releases("c", "l"),
         ("b", granted(2)),
     ],
-    one_who_asks_for_several=[
+    of_a_multikey_request=[
         holds("a", "k"),
         holds("b", "m"),
         waits("a", "m"),
-        ("b", "LOCK.MACQUIRE 3 l k n b BLOCK 0", says("b waits for k held by a, a waits for m held by b")),
+        ("b", "LOCK.MACQUIRE 3 l k n b BLOCK 0", deadlock("b waits for k held by a, a waits for m held by b")),
         ("z", "EXISTS l n", 0),
     ],
-    several_that_its_owner_holds_in_part=[
+    of_a_multikey_request_with_a_key_already_held=[
         holds("a", "k"),
         holds("b", "l"),
         ("a", "LOCK.MACQUIRE 2 k l a BLOCK 0", BLOCKS),
-        ("b", "LOCK.MACQUIRE 2 k l b BLOCK 0", says(TWO)),
+        ("b", "LOCK.MACQUIRE 2 k l b BLOCK 0", deadlock(TWO)),
         releases("b", "l"),
         ("a", granted(2)),
     ],
-    several_against_several=[
+    of_two_multikey_requests=[
         holds("a", "k"),
         ("b", "LOCK.MACQUIRE 2 k l b BLOCK 0", BLOCKS),
-        ("a", "LOCK.MACQUIRE 2 k l a BLOCK 0", says("a waits for l behind b, b waits for k held by a")),
+        ("a", "LOCK.MACQUIRE 2 k l a BLOCK 0", deadlock("a waits for l behind b, b waits for k held by a")),
         releases("a", "k"),
         ("b", granted(2)),
     ],
@@ -143,7 +143,7 @@ CYCLES = dict(
         releases("b", "k"),
         ("a", granted(1)),
     ],
-    of_one_who_upgrades=[
+    of_an_upgrade=[
         holds("a", "k", "RWREAD"),
         holds("b", "k", "RWREAD"),
         holds("a", "l"),
@@ -160,7 +160,7 @@ CYCLES = dict(
         refused("c", "k", "c waits for k behind b, b waits for l held by c", "RWREAD"),
     ],
     of_a_reader_behind_a_writer_that_waits_for_a_reader=[
-        # Not for the reader that holds the lock: c could share it.
+        # c does not wait for the reader that holds the lock: it could share the lock with it.
         holds("a", "k", "RWREAD"),
         holds("c", "l"),
         waits("a", "l"),
@@ -183,7 +183,7 @@ CYCLES = dict(
         releases("a", "k"),
         holds("b2", "k"),
     ],
-    of_a_client_in_place_of_one_that_waits_fairly=[
+    of_a_client_that_takes_over_a_fair_wait=[
         holds("a", "k"),
         holds("b", "l"),
         waits("b2", "k", "FAIR"),
@@ -192,7 +192,7 @@ CYCLES = dict(
         waits("a", "l"),
         detection("yes"),
         refused("b3", "k", TWO, "FAIR"),
-        ("b2", granted(None)),  # the position that it gave up to b3 is gone
+        ("b2", granted(None)),  # b3 had taken over its position, which is gone
         ("z", "LOCK.INFO k", has(waiting=0)),
         releases("a2", "k"),
     ],
@@ -215,7 +215,7 @@ CYCLES = dict(
         waits("b3", "k", "FAIR"),
         refused("a", "l", "a waits for l held by b, b waits for k held by a"),
     ],
-    of_one_who_returns_to_a_reserved_position=[
+    of_an_owner_that_returns_to_a_reserved_position=[
         holds("a", "k"),
         holds("b", "l"),
         waits("b2", "k", "FAIR"),
@@ -223,8 +223,8 @@ CYCLES = dict(
         ("z", "PING", "PONG"),
         waits("a", "l"),
         refused("b3", "k", TWO, "FAIR"),
-        # The request had taken the position over, and ended.
-        (lambda s: wait_for(lambda: not s.server.control.exists("lock:queue:{k}"), what="the position to go"),),
+        # The refused request had taken over the position: both have ended.
+        (lambda s: wait_for(lambda: not s.server.control.exists("lock:queue:{k}"), what="the position to be removed"),),
         ("z", "EXISTS lock:timeout:{k}", 0),
         releases("b", "l"),
         ("a", granted(1)),

@@ -1,6 +1,6 @@
 """Owners that hold and wait in a cycle, as steps of schedules.
 
-Owners are named as their clients; `b2` is a second connection of owner b.
+Owners have the names of their clients; `b2` is a second connection of owner b.
 """
 
 from redis.exceptions import ResponseError
@@ -23,8 +23,8 @@ def waits(name, key, mode="ACQUIRE"):
     return (name, words(mode, key, name[0], "BLOCK", "0"), BLOCKS)
 
 
-class says:
-    """DEADLOCK and exactly this text."""
+class deadlock:
+    """An error reply of DEADLOCK and exactly this text."""
 
     def __init__(self, cycle):
         self._text = f"DEADLOCK {cycle}"
@@ -34,11 +34,11 @@ class says:
         return isinstance(got, ResponseError)
 
     def __repr__(self):
-        return f"says({self._text!r})"
+        return f"deadlock({self._text!r})"
 
 
 def refused(name, key, cycle, mode="ACQUIRE"):
-    return (name, words(mode, key, name[0], "BLOCK", "0"), says(cycle))
+    return (name, words(mode, key, name[0], "BLOCK", "0"), deadlock(cycle))
 
 
 def in_db(number, *names):
@@ -53,7 +53,7 @@ def detection(state):
     return ("z", f"CONFIG SET lock.deadlock-detection {state}", "OK")
 
 
-# From all that have begun to wait.
+# Waits until the search has been done from all waits that have begun.
 SEARCHED = (lambda run: run.server.all_searched(),)
 TWO = "b waits for k held by a, a waits for l held by b"
 

@@ -7,7 +7,7 @@ LONG_AGO = 1  # unix ms
 
 
 def _tagged(name):
-    """As it stands in the names of its keys: a name with a hash tag as it is, another in braces."""
+    """The name as it occurs in the names of its keys: unchanged if it has a hash tag, else in braces."""
     opened = name.find(b"{")
     closed = name.find(b"}", opened + 1)
     return name if 0 <= opened and opened + 1 < closed else b"{" + name + b"}"
@@ -30,7 +30,7 @@ def push(client, id_, ms, value=None, name="q"):
 
 
 def pending(client, name="q", count=1000):
-    """The ids in order of time."""
+    """The ids, ordered by time."""
     return [id_ for id_, _, _ in client.execute_command("DELAY.LIST", name, "COUNT", count)]
 
 
@@ -47,33 +47,33 @@ def stuck(server):
 
 
 def fall_due(client, *ids, name="q"):
-    """They are overdue, in this order, by somebody's own hand."""
+    """Makes them overdue, in this order, by a direct change of the key."""
     client.zadd(due_of(name), {id_: LONG_AGO + index for index, id_ in enumerate(ids)}, xx=True)
 
 
 def wait_delivered(client, *values, name="q"):
-    def so():
-        heard = delivered(client, name)
-        assert heard == list(values), f"in the list is {heard}"
+    def is_delivered():
+        found = delivered(client, name)
+        assert found == list(values), f"the list contains {found}"
         return True
 
-    wait_for(so, what=f"the delivery of {values}")
+    wait_for(is_delivered, what=f"the delivery of {values}")
 
 
 def wait_nothing_left(server, client, name="q"):
-    """Neither in the keys nor in memory."""
-    wait_for(lambda: queues(server) == 0, what="memory to be without queues")
+    """Waits until neither the keys nor the module's memory have anything of the queue."""
+    wait_for(lambda: queues(server) == 0, what="the queue to be gone from memory")
     assert client.exists(due_of(name), value_of(name)) == 0
 
 
 def stays_undelivered(server, client, *ids, name="q"):
-    """Also when the module has looked a few times."""
+    """Checks it after the module has scanned the queue a few times."""
     server.settle(250)
     assert pending(client, name) == list(ids)
 
 
 def torn(dataset, name="q", pushed=()):
-    """The ids, of those that were pushed, that are in both of the due set and the list, or in neither. Values are ids."""
+    """The ids that are in both the due set and the list, or in neither although they were pushed. Values equal ids."""
     name = name.encode()
     due = {id_ for id_, _ in dataset.get((0, due_of(name)), (None, [], None))[1]}
     values = set(dataset.get((0, value_of(name)), (None, {}, None))[1])

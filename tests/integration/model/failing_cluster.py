@@ -1,7 +1,7 @@
-"""Three masters with a replica each, and a proxy before every node, so that one can be cut off from the others.
+"""Three masters with a replica each, and a proxy in front of every node, so that a node can be isolated.
 
-What the nodes tell each other and their clients of a node's address is its proxy's. A client that is on the side of a
-node that is cut off knows its own port.
+The nodes announce the address of a node's proxy to each other and to their clients. A client on the side of an isolated
+node uses the node's own port.
 """
 
 import os
@@ -16,11 +16,11 @@ from model.replicas_scene import online
 
 THIRD = LAST // 3
 RANGES = [(0, THIRD), (THIRD + 1, 2 * THIRD), (2 * THIRD + 1, LAST)]
-SENDER = slice(40, 80)  # of what a node says on the bus: its id
+SENDER = slice(40, 80)  # the node's id in a message on the cluster bus
 
 
-def says_ping(first):
-    """A replica does, as the first thing on its link."""
+def begins_with_ping(first):
+    """The link of a replica does."""
     return b"PING" in first.upper()
 
 
@@ -38,14 +38,14 @@ class Member(Node):
     def port(self):
         return self.proxy.port
 
-    def comes_again(self):
+    def restart(self):
         self.server.start(
             cluster_announce_port=self.proxy.port, cluster_announce_bus_port=self.bus.port, cluster_port=self.bus.target
         )
         self.actor = self.server.actor()
 
     def sets(self, **config):
-        """Also for when it comes again."""
+        """Sets options, also for the next start."""
         for keyword, value in config.items():
             self.server.control.config_set(option_name(keyword), value)
             self.server.config[option_name(keyword)] = value
@@ -77,7 +77,7 @@ class FailingCluster:
             wait_for_sync(master.server, replica.server)
             wait_for(master.is_up, 20, "the cluster to be whole")
         for replica in self.replicas[1:]:
-            # Only one of the masters is to fail, however slow the machine is.
+            # Only one of the masters may be replaced, also on a slow machine.
             replica.server.control.config_set("cluster-replica-no-failover", "yes")
 
     def _all_know(self, others, what, why):
@@ -89,18 +89,18 @@ class FailingCluster:
         return [member.port for member in self.members]
 
     def tags_of(self, number):
-        """Of slots of this master's."""
+        """Hash tags of slots of this master."""
         first, last = RANGES[number]
         master = self.masters[number]
         return (tag for tag in map(str, range(10_000)) if first <= master.cluster("KEYSLOT", tag) <= last)
 
     def without_replication(self, master):
-        """What this master grants is on no replica."""
-        return master.proxy.swallowing(says_ping)
+        """Grants of this master reach no replica."""
+        return master.proxy.swallowing(begins_with_ping)
 
     @contextmanager
-    def cut_off(self, member):
-        """Nothing gets to it, or from it to the others, but from who knows its own port."""
+    def isolated(self, member):
+        """Nothing reaches it, and nothing from it reaches the others, except clients that use its own port."""
         with ExitStack() as stack:
             for proxy in (member.proxy, member.bus):
                 stack.enter_context(proxy.swallowing())
@@ -121,5 +121,5 @@ class FailingCluster:
     def killed(self, member):
         member.server.kill()
         yield
-        member.comes_again()
+        member.restart()
 

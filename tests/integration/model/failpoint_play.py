@@ -1,4 +1,4 @@
-"""Scenes of failpoint_scene.py played on a server, and their ends, whatever went wrong in them."""
+"""Runs the scenes of failpoint_scene.py on a server, and ends them, whatever went wrong in them."""
 
 from itertools import groupby
 
@@ -8,7 +8,7 @@ from harness import code_of, failpoint, scaled_ms, wait_for
 from harness.iothreads import has_io_threads
 from harness.schedule import as_map
 
-from .failpoint_judge import holders_in, locks_in, part_of
+from .failpoint_invariants import holders_in, locks_in, part_of
 from .failpoint_scene import LONG
 
 TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.SEMAPHORE", "LOCK.MACQUIRE")
@@ -25,82 +25,83 @@ def without_replicas(words):
 
 
 class Party:
-    """One client: what it waits for and what it has been told to hold."""
+    """One client: its commands without a reply, and the holds that have been granted to it."""
 
     def __init__(self, server, name):
         self.server, self.owner = server, name.rstrip("0123456789")
         self.actor = server.actor(name)
-        self.unanswered = []  # what it has said, as lists of words
-        self.holds = []  # the commands by which it was told that it holds something
+        self.pending = []  # the commands that have no reply yet, as lists of words
+        self.holds = []  # the commands whose reply was a grant
         self.lives = True
-        self.answers = []
-        self.refused = None  # a list of what was answered TRYAGAIN, where that may be
+        self.replies = []  # (command, reply)
+        self.refused = None  # if TRYAGAIN is allowed: the commands that had it as the reply
 
-    def say(self, lines, lease=("PX", LONG)):
-        """In one packet: all of it has been sent, also if the server dies at the first. Returns each as a list of words."""
+    def send(self, lines, lease=("PX", LONG)):
+        """Sends them in one packet, so that all have been sent even if the server dies at the first. Returns each as a
+        list of words."""
         commands = [line.split() for line in lines]
         for words in commands:
             if words[0] in TAKES and not {"SESSION", "PX"} & set(words):
                 words += map(str, lease)
         self.actor.send_together(*commands)
-        self.unanswered += commands
+        self.pending += commands
         return commands
 
     @property
     def waits(self):
-        return self.lives and any(words[0] in TAKES for words in self.unanswered)
+        return self.lives and any(words[0] in TAKES for words in self.pending)
 
     def dies(self):
         self.actor.kill_socket()
         self.lives = False
 
-    def hear(self):
-        """Takes in the answers that have come."""
+    def receive(self):
+        """Reads the replies that have arrived."""
         try:
-            while self.lives and self.unanswered and self.actor.has_reply():
-                self._take_in(self.unanswered[0], self.actor.outcome())
-                self.unanswered.pop(0)
+            while self.lives and self.pending and self.actor.has_reply():
+                self._take_in(self.pending[0], self.actor.outcome())
+                self.pending.pop(0)
         except ConnectionError:
             self.lives = False
 
-    def _take_in(self, words, heard):
-        self.answers.append((words, heard))
-        if self.refused is not None and isinstance(heard, ResponseError) and code_of(heard) == "TRYAGAIN":
+    def _take_in(self, words, reply):
+        self.replies.append((words, reply))
+        if self.refused is not None and isinstance(reply, ResponseError) and code_of(reply) == "TRYAGAIN":
             self.refused.append(words)
-        elif isinstance(heard, ResponseError):
+        elif isinstance(reply, ResponseError):
             may_be = {"LOCK.RELEASE": "NOTHELD"}.get(words[0], "NOREPLICAS" if "REPLICAS" in words else None)
-            assert code_of(heard) == may_be, f"{self.actor}: {words}: {heard}"
-        elif words[0] in TAKES and heard is not None:
+            assert code_of(reply) == may_be, f"{self.actor}: {words}: {reply}"
+        elif words[0] in TAKES and reply is not None:
             self.holds.append(words)
         elif words[0] in ("LOCK.RELEASE", "LOCK.MRELEASE"):
-            self.holds = self.holds[:heard] if words[0] == "LOCK.RELEASE" else []
+            self.holds = self.holds[:reply] if words[0] == "LOCK.RELEASE" else []
 
-    def says_again(self):
-        """What was refused, and waits for the answers to what does not wait."""
+    def resend(self):
+        """Sends the refused commands again, and waits for the replies to those that do not block."""
         again, self.refused = self.refused, None
         for words in again:
             self.actor.send(*words)
-            self.unanswered.append(words)
+            self.pending.append(words)
             if "BLOCK" not in words:
-                wait_for(lambda: self.hear() or not self.unanswered, what=f"the answer to {words}")
+                wait_for(lambda: self.receive() or not self.pending, what=f"the reply to {words}")
 
-    def told(self):
+    def granted(self):
         return {(key, self.owner) for words in self.holds for key in keys_of(words)}
 
     def may_have_released(self):
-        """{key} of what it said, and has heard no answer to."""
-        return {key for words in self.unanswered if words[0] not in TAKES for key in keys_of(words)}
+        """{key} of its commands without a reply."""
+        return {key for words in self.pending if words[0] not in TAKES for key in keys_of(words)}
 
     def releases(self):
-        """All that it holds. Returns how many of the holds it did not have any more, without those by ONCE: another
-        connection of its owner may have released them.
+        """Releases all that it holds. Returns how many of the holds it did not have any more, without those with ONCE:
+        another connection of its owner may have released them.
         """
         lost = 0
         for words in self.holds:
             if words[0] == "LOCK.MACQUIRE":
-                several = " ".join(words[1 : 2 + int(words[1])])
-                # Of some that are gone it releases the others one by one.
-                if self._releases_one(f"LOCK.MRELEASE {several}"):
+                keys = " ".join(words[1 : 2 + int(words[1])])
+                # If some of them are gone it releases the others one by one.
+                if self._releases_one(f"LOCK.MRELEASE {keys}"):
                     continue
                 ways = [f"LOCK.RELEASE {key}" for key in keys_of(words)]
             else:
@@ -112,10 +113,10 @@ class Party:
         return lost
 
     def _releases_one(self, command, mode=""):
-        heard = self.actor.attempt(*command.split(), self.owner, *mode.split())
-        if isinstance(heard, ResponseError):
-            assert code_of(heard) == "NOTHELD", f"{self.actor}: {command}: {heard}"
-        return not isinstance(heard, ResponseError)
+        reply = self.actor.attempt(*command.split(), self.owner, *mode.split())
+        if isinstance(reply, ResponseError):
+            assert code_of(reply) == "NOTHELD", f"{self.actor}: {command}: {reply}"
+        return not isinstance(reply, ResponseError)
 
 
 class Play:
@@ -124,38 +125,39 @@ class Play:
     def __init__(self, server, scene):
         self.server, self.scene = server, scene
         self.parties = {}
-        self.asked = []  # all that was said to take something or to listen, with the party's name
+        self.requests = []  # all acquiring commands, LATCH.WAIT and LOCK.WATCH, with the party's name
 
-    def invite(self, *names):
-        """They connect, if they have not yet."""
+    def connect(self, *names):
+        """Connects those that have no connection yet."""
         for name in names:
             if name not in self.parties:
                 self.parties[name] = Party(self.server, name)
 
-    def say(self, *lines, lease=("PX", LONG)):
-        """Lines of one party."""
+    def send(self, *lines, lease=("PX", LONG)):
+        """Sends lines of one party."""
         name = lines[0].split()[0]
-        self.invite(name)
+        self.connect(name)
         party = self.parties[name]
-        commands = party.say([line.partition(" ")[2] for line in lines], lease)
-        self.asked += [(name, words) for words in commands if words[0] in (*TAKES, *LISTENS)]
+        commands = party.send([line.partition(" ")[2] for line in lines], lease)
+        self.requests += [(name, words) for words in commands if words[0] in (*TAKES, *LISTENS)]
         return party
 
     def begin(self, *lease):
-        """Says what comes first; the server is at rest afterwards. Who waits then has asked for this lease."""
+        """Sends the lines of `before`; afterwards the server has no more work. Those that wait then have requested this
+        lease."""
         lease = lease or ("PX", LONG)
         for line in self.scene.before:
             waits = "BLOCK" in line
-            party = self.say(line, lease=lease) if waits else self.say(line)
+            party = self.send(line, lease=lease) if waits else self.send(line)
             if waits:
                 party.actor.wait_blocked()
             else:
-                wait_for(lambda who=party: who.hear() or not who.unanswered, what=line)
+                wait_for(lambda who=party: who.receive() or not who.pending, what=line)
         self.server.all_searched()
         return self
 
     def go(self, *lease):
-        """Says the rest, and waits for no answer."""
+        """Sends the lines of `then`, and waits for no reply."""
         lease = lease or ("PX", LONG)
         at_once = [line.removeprefix("at_once ") for line in self.scene.then if line.startswith("at_once ")]
         if at_once:
@@ -169,90 +171,92 @@ class Play:
             if lines == [f"{name} DIES"]:
                 self.parties[name].dies()
             else:
-                self.say(*lines, lease=lease)
+                self.send(*lines, lease=lease)
 
-    def hear(self):
+    def receive(self):
         for party in self.parties.values():
-            party.hear()
+            party.receive()
 
-    def told(self):
-        """{(key, owner)} of all that those who live have been told that they hold, and did not release."""
-        return {pair for party in self.parties.values() if party.lives for pair in party.told()}
+    def granted(self):
+        """{(key, owner)} of all holds that were granted to parties that are alive, and that they have not released."""
+        return {pair for party in self.parties.values() if party.lives for pair in party.granted()}
 
     @property
     def multikey(self):
-        several = [(name, words) for name, words in self.asked if words[0] == "LOCK.MACQUIRE"]
-        return [(self.parties[name].owner, keys_of(words)) for name, words in several]
+        requests = [(name, words) for name, words in self.requests if words[0] == "LOCK.MACQUIRE"]
+        return [(self.parties[name].owner, keys_of(words)) for name, words in requests]
 
     @property
     def fenced(self):
-        """Who asked for a token each time."""
-        every = {(owner, words[1]) for owner, words in self.asked}
-        plain = {(owner, words[1]) for owner, words in self.asked if "FENCED" not in words}
-        return every - plain
+        """(owner, key) of those that requested a token each time."""
+        every = {(owner, words[1]) for owner, words in self.requests}
+        without_token = {(owner, words[1]) for owner, words in self.requests if "FENCED" not in words}
+        return every - without_token
 
     # The end
 
-    def comes_again(self, server):
-        """Who waited asks the server that there is now, for what it had asked for; that has no replicas."""
+    def repeat_on(self, server):
+        """All that waited send their requests to another server, which has no replicas."""
         again = Play(server, self.scene)
-        for owner, words in self.asked:
+        for owner, words in self.requests:
             if "BLOCK" in words:
-                again.say(f"{owner} {' '.join(without_replicas(words))}")
+                again.send(f"{owner} {' '.join(without_replicas(words))}")
         return again
 
-    def is_over(self):
-        """Each who was told of a hold releases it, until nobody waits. Returns how many holds were lost meanwhile."""
+    def finish(self):
+        """All release the holds that were granted to them, until no party waits. Returns how many holds were lost in
+        the meantime."""
         lost = 0
 
-        def nobody_waits():
+        def none_waits():
             nonlocal lost
-            self.hear()
+            self.receive()
             lost += sum(party.releases() for party in self.parties.values() if party.lives)
-            return not any(party.waits or (party.lives and party.unanswered) for party in self.parties.values())
+            return not any(party.waits or (party.lives and party.pending) for party in self.parties.values())
 
-        wait_for(nobody_waits, 10, f"{self.scene} to be over")
+        wait_for(none_waits, 10, f"{self.scene} to end")
         return lost
 
-    def nothing_is_left(self):
-        """All go, and nothing of them stays."""
+    def check_nothing_left(self):
+        """Closes all connections, and waits until nothing of them is left."""
         for party in self.parties.values():
             party.actor.close()
-        wait_for(lambda: self._is_empty(), 10, "all that the scene wrote to go")
+        wait_for(lambda: self._is_empty(), 10, "all that the scene wrote to be gone")
 
     def _is_empty(self):
         info = self.server.info("lock")
         for field in ("lock_waiters", "lock_contended_locks", "lock_sessions"):
             assert info[field] == 0, f"{field} is {info[field]}"
         ends_by_itself = [b"lock:token:"]
-        if any(words[0] == "DEL" for party in self.parties.values() for words, _ in party.answers):
+        if any(words[0] == "DEL" for party in self.parties.values() for words, _ in party.replies):
             ends_by_itself.append(b"lock:lease:")
         left = [name for _, name in self.server.dump() if not name.startswith(tuple(ends_by_itself))]
         assert not left, f"{left} is left"
-        for key in {key for _, words in self.asked for key in keys_of(words)}:
-            known = as_map(self.server.control.execute_command("LOCK.INFO", key))
-            assert not known or known["mode"] == "free", f"{key}: {known}"
+        for key in {key for _, words in self.requests for key in keys_of(words)}:
+            info = as_map(self.server.control.execute_command("LOCK.INFO", key))
+            assert not info or info["mode"] == "free", f"{key}: {info}"
         return True
 
 
 def holds_end(play):
-    """By the end of their leases where somebody waits, who sees to all that belongs to them; else by force. Latches are
-    opened.
+    """Ends all holds. If a lock has a waiter, its lease expires, and the grant to the waiter also ends all that belongs
+    to the hold. Other locks are forced, and latches are opened.
     """
     server, data = play.server, play.server.dump()
     for key in locks_in(data):
-        asking = {play.parties[name].owner for name, words in play.asked if key in keys_of(words)}
-        if asking - holders_in(data, key):
+        owners = {play.parties[name].owner for name, words in play.requests if key in keys_of(words)}
+        if owners - holders_in(data, key):
             server.control.pexpire(key, scaled_ms(20))
         else:
             server.control.execute_command("LOCK.FORCE", key)
-    for key in {words[1] for _, words in play.asked if words[0] == "LATCH.WAIT"}:
+    for key in {words[1] for _, words in play.requests if words[0] == "LATCH.WAIT"}:
         server.control.execute_command("LATCH.SET", key, 0)
 
 
 def untouched(play, point, data):
-    """The part in which nothing may differ: what is not whole at the end of the last turn of the loop is nowhere. Where
-    I/O threads read a command, its replies may be made a turn after the one that ran it.
+    """The part of the dataset that may not differ: a change that is not complete at the end of the last event-loop
+    iteration is nowhere. If I/O threads read a command, its replies may be written one iteration after the one that ran
+    it.
     """
     moved = play.scene.moved.split()
     if point == "reply" and has_io_threads(play.server.launch):
@@ -261,6 +265,6 @@ def untouched(play, point, data):
 
 
 def points_of_locks():
-    """All points but those that are refused something, and those of the delayed queue: delay/test_crash.py."""
+    """All points except those that can fail, and those of the delayed queue, which delay/test_crash.py tests."""
     points = failpoint.points() - failpoint.points_that_fail()
     return {point for point in points if not point.startswith("deliver.")}

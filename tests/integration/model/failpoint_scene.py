@@ -1,7 +1,7 @@
-"""Scenes in which a server reaches its failpoints, and the steps at which the tests make something happen there.
+"""Scenes in which a server reaches its failpoints, and the steps at which tests make something happen there.
 
-A line is what a party says, "a LOCK.ACQUIRE k a BLOCK 0": its first word names the party and is the owner too, a number
-behind it left out: b and b2 are two connections of one owner. PX is added where it is left out.
+A line is a command of a party, "a LOCK.ACQUIRE k a BLOCK 0". Its first word names the party; without a number at its
+end it is also the owner: b and b2 are two connections of one owner. PX is added if it is left out.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,17 @@ CONFIG = dict(lock_default_lease=LONG, lock_fair_reserve=scaled_ms(40), lock_ses
 @dataclass(frozen=True)
 class Scene:
     before: tuple
-    """What is said first; who says BLOCK waits then."""
+    """The lines that are sent first; those with BLOCK wait."""
     then: tuple
-    """What makes the server come by the points. In one packet, if the first word is no party but "at_once"."""
+    """The lines that make the server reach the points. They are sent in one packet if their first word is "at_once"
+    instead of a party."""
     moved: str = ""
-    """Locks that `then` changes before the server comes to the point, too: "k l"."""
+    """Locks that `then` already changes before the server reaches the point: "k l"."""
     lost: str | None = None
-    """Those among them whose holders lose them; all, if nothing is said."""
+    """Those of them whose holders lose them; if it is None, all of them."""
 
 
-# With REPLICAS the answer comes when all of it is on the replica.
+# With REPLICAS the reply is sent when the replica has all changes.
 AWAITS = dict(moved="k", lost="")
 
 SCENES = dict(
@@ -44,31 +45,31 @@ SCENES = dict(
     is_forced=Scene(
         ("a LOCK.ACQUIRE k a", "b LOCK.RWREAD k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"), ("x LOCK.FORCE k",)
     ),
-    first_waits_in_turn=Scene(("a LOCK.ACQUIRE k a SESSION",), ("b LOCK.FAIR k b BLOCK 0",)),
-    waits_in_turn=Scene(("a LOCK.FAIR k a SESSION", "b LOCK.FAIR k b BLOCK 0"), ("c LOCK.FAIR k c BLOCK 0",)),
+    first_waits_fairly=Scene(("a LOCK.ACQUIRE k a SESSION",), ("b LOCK.FAIR k b BLOCK 0",)),
+    waits_fairly=Scene(("a LOCK.FAIR k a SESSION", "b LOCK.FAIR k b BLOCK 0"), ("c LOCK.FAIR k c BLOCK 0",)),
     reads_again=Scene(
         ("a LOCK.RWREAD k a SESSION", "b LOCK.RWWRITE k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"), ("a LOCK.RWREAD k a",)
     ),
-    hands_off_in_turn=Scene(
+    hands_off_fairly=Scene(
         (
             *("d LOCK.FAIR k d", "a LOCK.FAIR k a SESSION BLOCK 0", "b LOCK.FAIR k b BLOCK 0"),
             *("c LOCK.FAIR k c FENCED BLOCK 0", "d LOCK.RELEASE k d"),
         ),
         ("a LOCK.RELEASE k a",),
     ),
-    leaves_its_turn=Scene(
+    leaves_the_fair_queue=Scene(
         (
             *("a LOCK.FAIR k a", "b LOCK.FAIR k b BLOCK 0", "c LOCK.FAIR k c BLOCK 0", "d LOCK.FAIR k d BLOCK 0"),
             "x LOCK.CANCEL k d",
         ),
         ("x LOCK.CANCEL k b",),
     ),
-    lets_readers_in=Scene(
+    grants_readers=Scene(
         ("a LOCK.RWWRITE k a SESSION", *(f"{name} LOCK.RWREAD k {name} BLOCK 0" for name in "bcd")),
         ("a LOCK.RELEASE k a",),
     ),
     takes_permits=Scene(("a LOCK.SEMAPHORE k a 9 PERMITS 2",), ("a LOCK.SEMAPHORE k a 9 PERMITS 3",)),
-    lets_owners_of_permits_in=Scene(
+    grants_permits=Scene(
         ("a LOCK.SEMAPHORE k a 3 PERMITS 3 SESSION", *(f"{name} LOCK.SEMAPHORE k {name} 3 BLOCK 0" for name in "bcd")),
         ("a LOCK.RELEASE k a PERMITS 3",),
     ),
@@ -81,12 +82,12 @@ SCENES = dict(
         ),
         ("a LOCK.RELEASE k a",),
     ),
-    takes_several=Scene(("b LOCK.ACQUIRE other b",), ("a LOCK.MACQUIRE 3 k l m a",)),
-    hands_several_off=Scene(
+    takes_multikey=Scene(("b LOCK.ACQUIRE other b",), ("a LOCK.MACQUIRE 3 k l m a",)),
+    hands_off_multikey=Scene(
         ("a LOCK.MACQUIRE 3 k l m a SESSION", "b LOCK.MACQUIRE 3 l m k b BLOCK 0", "c LOCK.ACQUIRE m c BLOCK 0"),
         ("a LOCK.MRELEASE 3 k l m a",),
     ),
-    # The lease that runs when z binds is a long one, and what is renewed gets a long one again.
+    # The lease that runs when z binds its hold is long, and each renewal sets a long lease again.
     renews=Scene(
         (
             *("a LOCK.ACQUIRE k a SESSION", "b LOCK.RWREAD l b SESSION", "c LOCK.RWWRITE m c SESSION"),
@@ -115,7 +116,7 @@ SCENES = dict(
         ("x PEXPIRE k 1",),
         moved="k",
     ),
-    sees_locks_go=Scene(
+    sees_locks_deleted=Scene(
         (
             "a LOCK.ACQUIRE k a",
             "b LOCK.FAIR k b BLOCK 0",
@@ -131,7 +132,7 @@ SCENES = dict(
         ("at_once LOCK.RELEASE k a", "at_once CLIENT KILL ID {b}"),
         moved="k",
     ),
-    loses_a_grant_of_several=Scene(
+    loses_a_multikey_grant=Scene(
         (
             "a LOCK.MACQUIRE 3 k l m a",
             "b LOCK.MACQUIRE 3 k l m b BLOCK 0",
@@ -156,7 +157,7 @@ SCENES = dict(
         ("at_once LOCK.RELEASE k a", "at_once CLIENT KILL ID {b}"),
         moved="k",
     ),
-    loses_two_waits_for_several=Scene(
+    loses_two_multikey_waits=Scene(
         (
             *("a LOCK.MACQUIRE 2 k l a", "b LOCK.MACQUIRE 2 k l b ONCE BLOCK 0"),
             *("b2 LOCK.MACQUIRE 2 k l b ONCE BLOCK 0", "c LOCK.ACQUIRE l c BLOCK 0"),
@@ -176,7 +177,7 @@ SCENES = dict(
         ("a LOCK.RELEASE k a",),
         **AWAITS,
     ),
-    lets_readers_in_with_replicas=Scene(
+    grants_readers_with_replicas=Scene(
         (
             "a LOCK.RWWRITE k a SESSION",
             *(f"{name} LOCK.RWREAD k {name} REPLICAS 1 {LONG} BLOCK 0" for name in "bc"),
@@ -213,20 +214,20 @@ STEPS = dict(
     ),
     hands_off_with_a_token=dict(token_not_written=("take.written", 1), token_not_replicated=("effect", 3)),
     is_forced=dict(deletion_not_replicated=("effect", 1), second_reader_written=("take.written", 2)),
-    first_waits_in_turn=dict(end_not_written=("fair.between", 1), end_not_replicated=("effect", 3)),
-    waits_in_turn=dict(
+    first_waits_fairly=dict(end_not_written=("fair.between", 1), end_not_replicated=("effect", 3)),
+    waits_fairly=dict(
         ticket_not_replicated=("effect", 1), end_not_written=("fair.between", 1), end_not_replicated=("effect", 2)
     ),
-    hands_off_in_turn=dict(
+    hands_off_fairly=dict(
         not_handed_off=("release.done", 1),
         next_holder_written=("take.written", 1),
         removal_of_ticket_not_replicated=("effect", 3),
         removal_of_end_not_replicated=("effect", 4),
     ),
-    leaves_its_turn=dict(
+    leaves_the_fair_queue=dict(
         removal_of_ticket_not_replicated=("effect", 1), removal_of_end_not_replicated=("effect", 2)
     ),
-    lets_readers_in=dict(
+    grants_readers=dict(
         first_reader_not_replicated=("effect", 4),
         second_reader_not_written=("take.begun", 2),
         second_reader_written=("take.written", 2),
@@ -241,7 +242,7 @@ STEPS = dict(
         lease_not_replicated=("effect", 2),
         permits_written=("take.written", 1),
     ),
-    lets_owners_of_permits_in=dict(
+    grants_permits=dict(
         permits_not_released=("release.begun", 1),
         not_handed_off=("release.done", 1),
         first_owner_not_replicated=("effect", 4),
@@ -257,12 +258,12 @@ STEPS = dict(
         writer_written=("take.written", 1),
         writer_not_unblocked=("answer", 1),
     ),
-    takes_several=dict(
+    takes_multikey=dict(
         first_lock_taken=("multikey.between", 1),
         second_lock_taken=("multikey.between", 2),
         third_lock_not_written=("take.begun", 3),
     ),
-    hands_several_off=dict(
+    hands_off_multikey=dict(
         first_lock_released=("release.done", 1),
         third_lock_not_released=("release.begun", 3),
         first_lock_taken=("multikey.between", 1),
@@ -284,13 +285,13 @@ STEPS = dict(
     ),
     sees_a_lease_end=dict(
         drain_not_begun=("drain.begun", 1),
-        lock_not_looked_at=("drain.lock", 1),
+        lock_not_visited=("drain.lock", 1),
         next_holder_not_replicated=("effect", 1),
         next_holder_written=("take.written", 1),
         reply_not_written=("reply", 1),
     ),
-    sees_locks_go=dict(
-        second_lock_not_looked_at=("drain.lock", 2),
+    sees_locks_deleted=dict(
+        second_lock_not_visited=("drain.lock", 2),
         removal_of_old_leases_not_replicated=("effect", 4),
         first_reader_written=("take.written", 2),
         second_reply_not_written=("reply", 2),
@@ -301,7 +302,7 @@ STEPS = dict(
         next_holder_written=("take.written", 2),
         next_waiter_not_unblocked=("answer", 2),
     ),
-    loses_a_grant_of_several=dict(
+    loses_a_multikey_grant=dict(
         first_lost_hold_released=("release.done", 4),
         second_lost_hold_not_released=("release.begun", 5),
         next_holder_of_third_lock_written=("take.written", 5),
@@ -312,7 +313,7 @@ STEPS = dict(
         second_reply_not_written=("reply", 2),
     ),
     loses_one_of_two_waits=dict(reply_not_written=("reply", 1)),
-    loses_two_waits_for_several=dict(first_lost_hold_not_released=("release.begun", 3)),
+    loses_two_multikey_waits=dict(first_lost_hold_not_released=("release.begun", 3)),
     takes_more_permits_once=dict(permits_not_replicated=("effect", 1)),
     takes_with_replicas=dict(
         token_not_written=("take.written", 1), token_not_replicated=("effect", 2), reply_not_written=("reply", 1)
@@ -324,7 +325,7 @@ STEPS = dict(
         removal_of_ticket_not_replicated=("effect", 3),
         reply_not_written=("reply", 1),
     ),
-    lets_readers_in_with_replicas=dict(
+    grants_readers_with_replicas=dict(
         first_reader_not_replicated=("effect", 4),
         second_reader_written=("take.written", 2),
         first_reply_not_written=("reply", 1),
@@ -334,5 +335,5 @@ STEPS = dict(
     is_watched=dict(first_reply_not_written=("reply", 1), second_reply_not_written=("reply", 2)),
     opens_a_latch=dict(second_reply_not_written=("reply", 2)),
 )
-"""Of each scene: what has or has not happened at the step; its failpoint, and at which visit to it: ("effect", 2) is the
-second one. "Not replicated": the key has been changed, replicas and the AOF have not received it."""
+"""For each scene: what has or has not happened at the step; its failpoint, and the visit to it: ("effect", 2) is the
+second one. "Not replicated": the key has been changed, and replicas and the AOF have not received the change."""

@@ -1,6 +1,6 @@
-"""Every way in which a fair queue changes, as a table: a new way is a row.
+"""Every way in which a fair queue changes, as a table: add a row for a new way.
 
-Each begins with the same scene: oa holds k; ob, oc and od wait for it, od for ever.
+Each begins with the same scene: oa holds k; ob, oc and od wait for it, od without a timeout.
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ class Scene:
     def asks(self, owner, *options):
         self.others.append(ask(self.server, owner, *options))
 
-    def hears(self, owner, *words):
+    def call(self, owner, *words):
         return self.server.actor(owner).call(words[0], "k", owner, *words[1:])
 
     def settled(self):
-        """The keys say what memory knows: what has been changed by the drain is written, too."""
-        wait_for(lambda: written_is_right(self.server), what="the keys to say what memory knows")
+        """Waits until the keys agree with memory: changes by the drain have been written too."""
+        wait_for(lambda: written_is_right(self.server), what="the keys to agree with memory")
 
 
 def _do_nothing(scene):
@@ -40,13 +40,13 @@ def _do_nothing(scene):
 
 @dataclass(frozen=True)
 class Change:
-    """Who is concerned, what makes it possible, what makes it happen."""
+    """The owner that it affects, what prepares it, and what makes it happen."""
 
     owner: str
     act: Callable
     prepare: Callable = _do_nothing
     writes: tuple = ()
-    """The transactions that the AOF gets for it, PEXPIREAT of the side keys left out, T = a ticket, END = a time."""
+    """The transactions in the AOF for it, without PEXPIREAT of the side keys; T is a ticket, END a time."""
 
 
 def _joins(*options):
@@ -55,7 +55,7 @@ def _joins(*options):
 
 def _tries(owner, expected):
     def act(scene):
-        assert scene.hears(owner, "LOCK.FAIR", "PX", HOUR) == expected
+        assert scene.call(owner, "LOCK.FAIR", "PX", HOUR) == expected
 
     return act
 
@@ -69,7 +69,7 @@ def _dies(name):
     return lambda scene: lose(scene.server, getattr(scene, name))
 
 
-def _comes_back(scene):
+def _returns(scene):
     scene.asks("oc", "BLOCK", 0)
 
 
@@ -106,7 +106,7 @@ def _head_dies_and_lock_is_free(scene):
 
 
 def _barges_in(scene):
-    assert scene.hears("oc", "LOCK.ACQUIRE", "PX", HOUR) == 1
+    assert scene.call("oc", "LOCK.ACQUIRE", "PX", HOUR) == 1
     assert holder(scene.server) == "oc"
 
 
@@ -148,12 +148,12 @@ _AGAIN = (("HSET", "k", "oa", "2"), ("PEXPIREAT", "k", "END"))
 
 CHANGES = {
     "joins": Change("oe", _joins("BLOCK", HOUR), writes=((_queue("oe"), _ends("oe")),)),
-    "joins for ever": Change("oe", _joins("BLOCK", 0), writes=((_queue("oe"), _ends("oe", "+inf")),)),
-    "tries in vain": Change("oe", _tries("oe", None)),
+    "joins without a timeout": Change("oe", _joins("BLOCK", 0), writes=((_queue("oe"), _ends("oe", "+inf")),)),
+    "tries, is not granted": Change("oe", _tries("oe", None)),
     "holder enters again": Change("oa", _tries("oa", 2), writes=(_AGAIN,)),
-    "asks again": Change("oc", _second_request, writes=((_queue("oc"), _ends("oc")),)),
+    "requests again": Change("oc", _second_request, writes=((_queue("oc"), _ends("oc")),)),
     "loses its client": Change("oc", _dies("c"), writes=((_ends("oc"),),)),
-    "comes back": Change("oc", _comes_back, _dies("c"), writes=((_queue("oc"), _ends("oc", "+inf")),)),
+    "returns": Change("oc", _returns, _dies("c"), writes=((_queue("oc"), _ends("oc", "+inf")),)),
     "times out": Change("oc", _times_out, writes=((_queue("oc"), _ends("oc")), _gone("oc"))),
     "cancelled": Change("oc", _cancelled("oc", "c"), writes=(_gone("oc"),)),
     "cancelled, detached": Change("oc", _cancelled("oc"), _dies("c"), writes=(_gone("oc"),)),
@@ -168,7 +168,7 @@ CHANGES = {
     "barges in, has a position": Change(
         "oc", _barges_in, _all_but_last_die_and_lock_is_free, writes=((*_taken("oc"), *_gone("oc")),)
     ),
-    "reserve is over": Change("oc", _reserve_ends, writes=((_ends("oc"),), _gone("oc"))),
+    "reserve ends": Change("oc", _reserve_ends, writes=((_ends("oc"),), _gone("oc"))),
     "CLIENT UNBLOCK": Change("oc", _unblocked, writes=(_gone("oc"),)),
 }
 each_change = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)

@@ -1,4 +1,4 @@
-"""Says the same to a server and to the model, and compares what comes of it."""
+"""Sends the same commands to a server and to the model, and compares the results."""
 
 from harness import scaled_ms, wait_for
 
@@ -8,15 +8,15 @@ from .fair_scene import HOUR, info, nothing_left, written_is_right
 DEATHS = ("reset", "close", "kill")
 
 
-def _nameless(answers):
-    """Who heard a null and who a count, and each owner's counts: which of its own connections heard which of
-    them depends on the order in which it asked on them, and no owner can tell."""
-    counts = sorted((client.name, count) for client, told in answers.items() for count in told if count is not None)
-    return counts, {client: [count is None for count in told] for client, told in answers.items()}
+def _nameless(replies):
+    """Which clients received a null and which a count, and the counts of each owner. Which connection of an owner
+    received which of its counts depends on the order of its requests, and no owner can tell the difference."""
+    counts = sorted((client.name, count) for client, got in replies.items() for count in got if count is not None)
+    return counts, {client: [count is None for count in got] for client, got in replies.items()}
 
 
 class FairDriver:
-    """One lock, `k`, of a server whose fair-reserve is so long that no position ends by itself."""
+    """One lock, `k`, on a server whose fair-reserve is so long that no position ends by itself."""
 
     def __init__(self, server):
         self.server, self.model = server, FairModel()
@@ -27,7 +27,7 @@ class FairDriver:
     def note(self, *words):
         self.log.append(" ".join(str(word) for word in words))
 
-    # Who waits
+    # The queue
 
     def clients(self):
         """The actors that wait, head first."""
@@ -45,26 +45,26 @@ class FairDriver:
 
     # What can be done
 
-    def asks(self, owner, *, fair=True, blocks=True, once=False, client=None):
-        """`owner` asks, on a connection of its own unless one that does not wait is given."""
+    def requests(self, owner, *, fair=True, blocks=True, once=False, client=None):
+        """`owner` sends a request, on a new connection unless `client`, one that does not wait, is given."""
         client = client or self.server.actor(owner)
-        self._says(client, owner, *(("BLOCK", 0) if blocks else ()), fair=fair, once=once)
-        self.model.ask(client, owner, fair=fair, blocks=blocks, once=once)
+        self._send(client, owner, *(("BLOCK", 0) if blocks else ()), fair=fair, once=once)
+        self.model.request(client, owner, fair=fair, blocks=blocks, once=once)
         if self.model.is_waiting(client):
             client.wait_blocked()
         self.compare()
         return client
 
-    def _says(self, client, owner, *block, fair, once):
+    def _send(self, client, owner, *block, fair, once):
         words = ("LOCK.FAIR" if fair else "LOCK.ACQUIRE", "k", owner, *(("ONCE",) if once else ()), "PX", HOUR, *block)
         self.note(*words)
         client.send(*words)
 
-    def asks_and_times_out(self, owner, *, fair=True, once=False):
-        """It joins, or takes its position over, and leaves when its time is over, unless it is granted."""
+    def requests_and_times_out(self, owner, *, fair=True, once=False):
+        """It joins, or takes over its position, and leaves when it times out, unless it is granted."""
         client = self.server.actor(owner)
-        self._says(client, owner, "BLOCK", scaled_ms(1), fair=fair, once=once)
-        self.model.ask(client, owner, fair=fair, blocks=True, once=once)
+        self._send(client, owner, "BLOCK", scaled_ms(1), fair=fair, once=once)
+        self.model.request(client, owner, fair=fair, blocks=True, once=once)
         if self.model.is_waiting(client):
             self.model.time_out(client)
         self.compare()
@@ -72,9 +72,9 @@ class FairDriver:
 
     def releases(self, owner):
         self.note("releases", owner)
-        answer = self.outsider.attempt("LOCK.RELEASE", "k", owner)
+        reply = self.outsider.attempt("LOCK.RELEASE", "k", owner)
         expected = self.model.release(owner)
-        assert str(answer).startswith("NOTHELD") if expected is None else answer == expected, f"heard {answer!r}"
+        assert str(reply).startswith("NOTHELD") if expected is None else reply == expected, f"received {reply!r}"
         self.compare()
 
     def cancels(self, owner):
@@ -108,18 +108,19 @@ class FairDriver:
         self.compare()
 
     def dies_as_it_is_granted(self, client):
-        """In the transaction that releases the holder's hold; if that lets it in, nobody has been told yet."""
+        """It is killed in the transaction that releases the holder's hold; if it is granted there, no reply has been
+        sent yet."""
         self.note("dies", client.name, "as", self.model.holder, "releases")
         for words in (
             ("MULTI",), ("LOCK.RELEASE", "k", self.model.holder), ("CLIENT", "KILL", "ID", client.client_id), ("EXEC",)
         ):
             self.outsider.call(*words)
         self.model.release(self.model.holder)
-        (self.model.die if self.model.is_waiting(client) else self.model.die_untold)(client)
+        (self.model.die if self.model.is_waiting(client) else self.model.die_before_reply)(client)
         self.compare()
 
     def restarts(self):
-        """The server is killed and started; all connections with it."""
+        """The server is killed and started again; all connections are closed."""
         self.note("restarts")
         self.server.kill()
         self.server.start()
@@ -131,25 +132,25 @@ class FairDriver:
     # Comparing
 
     def compare(self):
-        """Who heard what, who holds, who waits in which order, what is written down."""
-        expected = self.model.take_heard()
-        heard = {client: [client.outcome() for _ in answers] for client, answers in expected.items()}
-        assert _nameless(heard) == _nameless(expected), f"heard were {heard}, not {expected}\n{self.story()}"
+        """Compares the replies, the holder, the queue in order, and the positions in the keys."""
+        expected = self.model.take_replies()
+        received = {client: [client.outcome() for _ in replies] for client, replies in expected.items()}
+        assert _nameless(received) == _nameless(expected), f"received {received}, not {expected}\n{self.story()}"
         try:
-            wait_for(self.is_as_modelled, 5, "the server to be as the model")
+            wait_for(self.agrees, 5, "the server to agree with the model")
         except AssertionError as problem:
             raise AssertionError(f"{problem}\n{self.story()}") from None
         for client in self.clients():
-            assert not client.has_reply(), f"{client} heard {client.outcome()!r}\n{self.story()}"
+            assert not client.has_reply(), f"{client} received {client.outcome()!r}\n{self.story()}"
 
-    def is_as_modelled(self):
+    def agrees(self):
         found, model = info(self.server), self.model
         holders = [(holder["owner"], holder["holds"]) for holder in found["holders"]]
         expected = [(model.holder, model.holds)] if model.holder else []
         assert holders == expected, f"it is held by {holders}, not {expected}"
         got = [(waiter["owner"], waiter["fair"], waiter["client"]) for waiter in found["waiters"]]
         wanted = [(p.owner, int(p.fair), p.client.client_id if p.client else None) for p in model.queue]
-        assert got == wanted, f"in the queue are {got}, not {wanted}"
+        assert got == wanted, f"the queue is {got}, not {wanted}"
         assert self.server.info("lock")["lock_waiters"] == len(self.clients())
         return written_is_right(self.server, restarted=self.restarted, known=found["waiters"])
 
@@ -159,11 +160,11 @@ class FairDriver:
     # The end
 
     def drains(self):
-        """All who wait are served in order; whose position is only kept comes back for it. Nothing is left."""
+        """All waiters are granted in order; an owner with only a reserved position returns. Nothing is left."""
         while self.model.holder or self.model.queue:
             if self.model.holder:
                 self.releases(self.model.holder)
             else:
-                self.asks(self.model.queue[0].owner, blocks=False)
+                self.requests(self.model.queue[0].owner, blocks=False)
         wait_for(lambda: nothing_left(self.server), what="the last position to leave no trace")
         assert self.server.control.dbsize() == 0

@@ -1,7 +1,7 @@
-"""What a lock with a fair queue does, in plain Python: rules 1 to 5 for exclusive locks, and positions.
+"""A lock with a fair queue, in simple Python: rules 1 to 5 for exclusive locks, and positions.
 
-There is no clock here. Whoever has a position keeps it until somebody says otherwise: positions are kept
-for so long in these tests that no reserve ends by itself.
+There is no clock here. An owner keeps its position until a command removes it: in these tests positions are
+reserved for so long that no reserve ends by itself.
 """
 
 from collections import defaultdict
@@ -13,13 +13,14 @@ class Position:
     owner: str
     fair: bool
     client: object
-    """Who is told; None if only the position is left."""
+    """The client that receives the reply; None if only the position is left."""
     once: bool = False
 
 
 @dataclass(eq=False)
 class Grant:
-    """What a client has been told, or was to be; `relies_on`: by ONCE, the one that added what it tells of."""
+    """A grant whose reply a client has received, or was to receive; `relies_on`: of a grant with ONCE, the one that
+    added the holds."""
 
     client: object
     added: int
@@ -27,20 +28,20 @@ class Grant:
 
 
 class FairModel:
-    """`heard` collects {client: [answers]} until take_heard() is called."""
+    """`replies` collects {client: [replies]} until take_replies() is called."""
 
     def __init__(self):
         self.holder, self.holds = None, 0
         self.queue = []
         self.grants = []
-        """Those since the lock was last free."""
-        self.heard = defaultdict(list)
+        """The grants since the lock was last free."""
+        self.replies = defaultdict(list)
 
-    # Looking
+    # Queries
 
-    def take_heard(self):
-        heard, self.heard = self.heard, defaultdict(list)
-        return dict(heard)
+    def take_replies(self):
+        replies, self.replies = self.replies, defaultdict(list)
+        return dict(replies)
 
     def fair_position(self, owner):
         return next((position for position in self.queue if position.owner == owner and position.fair), None)
@@ -48,10 +49,10 @@ class FairModel:
     def is_waiting(self, client):
         return any(position.client is client for position in self.queue)
 
-    # Asking
+    # Requests
 
-    def ask(self, client, owner, *, fair, blocks, once=False):
-        """LOCK.FAIR or LOCK.ACQUIRE. What the client hears is in `heard`, nothing if it waits."""
+    def request(self, client, owner, *, fair, blocks, once=False):
+        """LOCK.FAIR or LOCK.ACQUIRE. The reply is in `replies`; if the client waits there is none."""
         own = self.fair_position(owner) if fair else None
         if self.holder == owner:
             self._take(client, owner, once)
@@ -60,9 +61,9 @@ class FairModel:
                 self._leave(own)
             self._take(client, owner, once)
         elif not blocks:
-            self._tell(client, None)
+            self._reply(client, None)
         elif own:
-            self._tell(own.client, None)
+            self._reply(own.client, None)
             own.client, own.once = client, once
         else:
             self.queue.append(Position(owner, fair, client, once))
@@ -86,7 +87,7 @@ class FairModel:
         relies_on = None if adds else next((grant for grant in self.grants if grant.added), None)
         self.grants.append(Grant(client, int(adds), relies_on))
         self.holder, self.holds = owner, self.holds + adds
-        self._tell(client, self.holds)
+        self._reply(client, self.holds)
 
     # The lock
 
@@ -100,7 +101,7 @@ class FairModel:
         return self.holds if self.holder == owner else 0
 
     def freed(self):
-        """By LOCK.FORCE, by DEL, by anything."""
+        """The lock has become free: by LOCK.FORCE, by DEL, or in any other way."""
         self.holder, self.holds, self.grants = None, 0, []
         self._hand_off()
 
@@ -137,9 +138,9 @@ class FairModel:
                 self.queue.remove(position)
         self._hand_off()
 
-    def die_untold(self, client):
-        """It died when it had just been granted the lock that had been free: nothing else has been told meanwhile."""
-        del self.heard[client]
+    def die_before_reply(self, client):
+        """It died when it had just been granted the lock, which had been free: no other reply has been sent since."""
+        del self.replies[client]
         (lost,) = [grant for grant in self.grants if grant.client is client]
         self.grants.remove(lost)
         if lost.added and not any(grant.relies_on is lost for grant in self.grants):
@@ -151,8 +152,8 @@ class FairModel:
 
     def _leave(self, position):
         self.queue.remove(position)
-        self._tell(position.client, None)
+        self._reply(position.client, None)
 
-    def _tell(self, client, answer):
+    def _reply(self, client, reply):
         if client is not None:
-            self.heard[client].append(answer)
+            self.replies[client].append(reply)

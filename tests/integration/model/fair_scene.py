@@ -1,7 +1,8 @@
-"""Fair queues in tests: making them, looking at them in memory and in their keys, ending them.
+"""Fair queues in tests: how to make them, check them in memory and in their keys, and end them.
 
-A test file that leaves reserved positions behind imports `server` from here, in place of the harness's:
-positions that are kept for the dead outlive a test's connections, and would meet the next test's.
+A test file that leaves reserved positions behind imports `server` from here, instead of the harness's:
+positions that are reserved for clients that died remain after a test's connections have closed, and would
+affect the next test.
 """
 
 import math
@@ -15,20 +16,20 @@ from harness.schedule import as_map
 KEY, HOLDER = "k", "oa"
 DATABASES = (0, 3)
 HOUR = 3_600_000
-LONG_RESERVE = HOUR  # positions end when a test says so, not when time passes
+LONG_RESERVE = HOUR  # positions end when a test ends them, not when time passes
 WRITABLE = {"maxmemory": 0, "min-replicas-to-write": 0, "stop-writes-on-bgsave-error": "no"}
 
 
 @pytest.fixture
 def server(server):
-    """The harness's server, with positions that are kept for long, and all ended with the test."""
+    """The harness's server, with positions that are reserved for long; all positions end with the test."""
     server.control.config_set("lock.fair-reserve", LONG_RESERVE)
     yield server
     end_all_positions(server)
 
 
 def side_keys(key=KEY):
-    """The names of the queue and of its deadlines, as SPEC.md, section 7, has them."""
+    """The names of the queue and of its deadlines, see SPEC.md, section 7."""
     tagged = key if re.search(r"\{[^}]+\}", key) else "{" + key + "}"
     return "lock:queue:" + tagged, "lock:timeout:" + tagged
 
@@ -40,14 +41,14 @@ QUEUE, ENDS = side_keys()
 
 
 def hold(server, owner=HOLDER, key=KEY, db=0):
-    """`owner` takes the lock; returns its actor."""
+    """`owner` acquires the lock; returns its actor."""
     actor = server.actor(owner, db=db)
     assert actor.call("LOCK.ACQUIRE", key, owner, "PX", HOUR) == 1
     return actor
 
 
 def ask(server, owner, *options, key=KEY, db=0, command="LOCK.FAIR"):
-    """A new connection on which `owner` asks and blocks; BLOCK 0 unless the options say otherwise."""
+    """A new connection on which `owner` sends a request and blocks; BLOCK 0 unless options are given."""
     actor = server.actor(owner, db=db)
     actor.send(command, key, owner, "PX", HOUR, *(options or ("BLOCK", 0)))
     return actor.wait_blocked()
@@ -61,11 +62,11 @@ def release(server, owner, key=KEY):
     assert server.control.execute_command("LOCK.RELEASE", key, owner) == 0
 
 
-# Looking at memory
+# Memory
 
 
 def info(server, key=KEY, db=0):
-    """LOCK.INFO as a dict, its waiters too; {} for a lock that is free and that nobody waits for."""
+    """LOCK.INFO as a dict, with its holders and waiters; if the lock is free and has no waiters, these are empty."""
     control = server.control if db == 0 else server.client(db=db)
     found = dict(as_map(control.execute_command("LOCK.INFO", key, "COUNT", 100_000)))
     found["waiters"] = [as_map(waiter) for waiter in found.get("waiters", [])]
@@ -83,12 +84,12 @@ def order(server, key=KEY):
 
 
 def detached(server, key=KEY):
-    """The owners of whom only the position is left, head first."""
+    """The owners of which only the position is left, head first."""
     return [waiter["owner"] for waiter in waiters(server, key) if waiter["client"] is None]
 
 
 def holder(server, key=KEY):
-    """Who holds the lock, or None."""
+    """The owner that holds the lock, or None."""
     return next(iter(server.control.hgetall(key)), None)
 
 
@@ -100,37 +101,38 @@ def wait_detached(server, *owners, key=KEY):
 
 
 def lose(server, *actors, key=KEY):
-    """Their connections are reset; returns when only their positions are left, and written down so."""
+    """Their connections are reset; returns when only their positions are left, and the keys have been written."""
     for actor in actors:
         actor.kill_socket()
     wait_detached(server, *(actor.name for actor in actors), key=key)
-    wait_for(lambda: written_is_right(server, key), what="the positions to be written down")
+    wait_for(lambda: written_is_right(server, key), what="the positions to be written")
 
 
 def granted_ms(server, key=KEY):
-    """When the lock was given to who holds it now, if all leases are HOUR: by the lease's end."""
+    """When the lock was granted to its holder, if all leases are HOUR: computed from the end of the lease."""
     return server.control.execute_command("PEXPIRETIME", key) - HOUR
 
 
-# Looking at the keys
+# Keys
 
 
-# In one step: a position may go at any moment. By a script, as without memory a server refuses what MULTI would queue.
+# In one step: a position may be removed at any moment. By a script, because a server that is out of memory refuses the
+# commands in MULTI.
 READ_BOTH = """#!lua flags=no-writes,allow-oom
 return {redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')}
 """
 
 
-def pairs(said):
-    """What ZRANGE WITHSCORES said inside a script, as redis-py gives it outside: [(member, score)]."""
-    return [(member, float(score)) for member, score in zip(said[::2], said[1::2], strict=True)]
+def pairs(flat):
+    """The reply to ZRANGE WITHSCORES inside a script, in the form of redis-py: [(member, score)]."""
+    return [(member, float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
 
 
 def written(server, key=KEY, db=0):
-    """What the keys say: [(owner, ticket, end)], the lowest ticket first; end may be math.inf."""
+    """The contents of the keys: [(owner, ticket, end)], the lowest ticket first; end may be math.inf."""
     control = server.control if db == 0 else server.client(db=db)
     queue, ends = side_keys(key)
-    tickets, deadlines = (pairs(said) for said in control.eval(READ_BOTH, 2, queue, ends))
+    tickets, deadlines = (pairs(flat) for flat in control.eval(READ_BOTH, 2, queue, ends))
     by_owner = dict(deadlines)
     owners = sorted(owner for owner, _ in tickets)
     assert owners == sorted(by_owner), f"{queue} has {owners}, {ends} has {sorted(by_owner)}"
@@ -138,29 +140,29 @@ def written(server, key=KEY, db=0):
 
 
 def written_is_right(server, key=KEY, restarted=False, db=0, known=None):
-    """Whether the keys say what memory knows, tickets grow and both keys live long enough.
+    """Whether the keys agree with memory, tickets grow and both keys expire late enough.
 
-    After a restart they still have the deadlines of those who have not come back, not their reserves.
-    Raises AssertionError if something is wrong, for wait_for: the drain writes a moment later. `known` are the waiters,
-    for who has just asked.
+    After a restart the keys still have the deadlines of the owners that have not returned, not their reserves. Raises
+    AssertionError if something is wrong, for use with wait_for: the drain writes a moment later. `known` are the
+    waiters, if the caller has just read them.
     """
     fair = [waiter for waiter in known or waiters(server, key, db) if waiter["fair"]]
     now, positions = server.now_ms(), written(server, key, db)
-    there, here = [owner for owner, _, _ in positions], [waiter["owner"] for waiter in fair]
-    assert there == here, f"written down are {there}, in memory {here}"
+    in_keys, in_memory = [owner for owner, _, _ in positions], [waiter["owner"] for waiter in fair]
+    assert in_keys == in_memory, f"in the keys are {in_keys}, in memory {in_memory}"
     tickets = [ticket for _, ticket, _ in positions]
     assert len(set(tickets)) == len(tickets), f"equal tickets: {positions}"
     for waiter, (_, _, end) in zip(fair, positions, strict=True):
         left = math.inf if waiter["left"] is None else waiter["left"]
-        of_before = restarted and waiter["client"] is None
-        right = of_before or left == end == math.inf or abs(now + left - end) < scaled(1000)
+        not_returned = restarted and waiter["client"] is None
+        right = not_returned or left == end == math.inf or abs(now + left - end) < scaled(1000)
         assert right, f"the position of {waiter['owner']} ends at {end}, in memory in {left} ms, now it is {now}"
-    assert_lives_long_enough(server, key, db, [end for _, _, end in positions])
+    assert_expire_late_enough(server, key, db, [end for _, _, end in positions])
     return True
 
 
-def assert_lives_long_enough(server, key, db, ends):
-    """Both keys have a TTL, which outlasts each end that is known; without positions there are none."""
+def assert_expire_late_enough(server, key, db, ends):
+    """Both keys have a TTL, which is later than each known end; without positions the keys do not exist."""
     control = server.control if db == 0 else server.client(db=db)
     expiries = [control.execute_command("PEXPIRETIME", name) for name in side_keys(key)]
     if not ends:
@@ -174,16 +176,16 @@ def assert_written(server, key=KEY):
     assert written_is_right(server, key)
 
 
-# Ends of everything
+# Cleaning up
 
 
 def nothing_left(server):
-    """Whether the module has nothing in memory and no lock has a side key. For wait_for."""
+    """Whether the module has nothing in memory and no lock has a side key. For use with wait_for."""
     module = server.info("lock")
-    here = module["lock_waiters"], module["lock_contended_locks"]
-    assert here == (0, 0), f"waiters and contended locks in memory: {here}"
-    there = [key for key in server.dump() if key[1].startswith(b"lock:")]
-    assert there == [], f"keys: {there}"
+    in_memory = module["lock_waiters"], module["lock_contended_locks"]
+    assert in_memory == (0, 0), f"waiters and contended locks in memory: {in_memory}"
+    keys = [key for key in server.dump() if key[1].startswith(b"lock:")]
+    assert keys == [], f"keys: {keys}"
     return True
 
 
@@ -192,7 +194,7 @@ def wait_nothing_left(server):
 
 
 def end_all_positions(server):
-    """Closes all clients and cancels the positions that are kept for them."""
+    """Closes all clients and cancels the positions that are reserved for them."""
     control = server.control
     control.execute_command("CLIENT", "UNPAUSE")
     for name, value in WRITABLE.items():
@@ -200,7 +202,7 @@ def end_all_positions(server):
     server.disconnect_clients()
     control.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     if server.info("replication")["role"] != "master":
-        return  # it has forgotten them
+        return  # a replica has no positions in memory
     wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="all waits to end with their clients")
     for db in DATABASES:
         _cancel_all(server.client(db=db))

@@ -1,6 +1,6 @@
 """Steps of schedules (harness/schedule.py) about the fair queue of the lock `k`.
 
-A client `b` is there for the owner `ob` unless a test says otherwise.
+A client `b` has the owner `ob` unless a test sets another one.
 """
 
 from harness import wait_for
@@ -13,7 +13,7 @@ A_RELEASES = ("a", "LOCK.RELEASE k oa", 0)
 
 
 def waits(name, owner=None, block_ms=0):
-    """It begins to wait, or takes the position of its owner over."""
+    """It begins to wait, or takes over the position of its owner."""
     return (name, f"LOCK.FAIR k {owner or 'o' + name} BLOCK {block_ms}", BLOCKS)
 
 
@@ -26,7 +26,7 @@ def releases(name, owner=None):
 
 
 def gone(name, owner=None):
-    """The steps by which its connection is reset and only the position of its owner is left."""
+    """The steps that reset its connection and wait until only the position of its owner is left."""
     return (name, DIES), (lambda run: _is_detached(run, owner or "o" + name),)
 
 
@@ -35,7 +35,7 @@ def _is_detached(run, owner):
 
 
 def queue_is(*owners):
-    """These wait, in this order."""
+    """Exactly these owners are in the queue, in this order."""
     return (lambda run: _queue_is(run, owners),)
 
 
@@ -48,6 +48,6 @@ def time_passes(ms):
 
 
 def play(server, schedule, protocol):
-    """Plays the schedule; then the keys must say what memory knows."""
+    """Runs the schedule; then the keys must agree with memory."""
     run_schedule(server, schedule, protocol)
-    wait_for(lambda: written_is_right(server), what="the keys to say what memory knows")
+    wait_for(lambda: written_is_right(server), what="the keys to agree with memory")

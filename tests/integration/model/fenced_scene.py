@@ -1,4 +1,4 @@
-"""FENCED in tests: tokens of k, and clients that wait for it."""
+"""FENCED in tests: tokens of k, and clients that wait for k."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ each_command = pytest.mark.parametrize("command", COMMANDS)
 
 
 def take(client, owner="o", *options, command="LOCK.ACQUIRE", key="k"):
-    """The token of a fenced acquisition; fails if it was not to be had."""
+    """The token of a fenced acquisition; fails if the lock was not granted."""
     token = client.execute_command(command, key, owner, "FENCED", *options)
     assert isinstance(token, int), f"no token: {token!r}"
     return token

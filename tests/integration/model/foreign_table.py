@@ -1,7 +1,7 @@
-"""The table of docs/keys.md, "What other clients write", as code: what stands in the keys of a lock, and what it means.
+"""The table of docs/keys.md, "What other clients write", as code: the contents of a lock's keys, and what they mean.
 
-It knows nothing of the module: it reads the keys by plain commands, and says who holds the lock, and who may get it.
-Leases here have ended long ago, or end far in the future: no test of these depends on the moment of a reading.
+It is independent of the module: it reads the keys with the server's commands, and decides who holds the lock, and who
+may acquire it. Leases here expired long ago, or expire far in the future: no test depends on the moment of a read.
 """
 
 import re
@@ -17,7 +17,7 @@ EVER = float("inf")
 FREE, PLAIN, READ_WRITE, PERMITS, FOREIGN, WRONG_TYPE = "free", "plain", "rw", "semaphore", "foreign", "wrong type"
 
 
-# In a script: what a key of this type holds, or nothing.
+# In a script: the contents of a key of this type, or nothing.
 _IF_TYPE = "return redis.call('TYPE',KEYS[1]).ok=='{0}' and {1} or {2}"
 
 
@@ -26,13 +26,13 @@ def is_owner(name):
 
 
 def count_of(value):
-    """What a field holds; None of what is no count."""
+    """The count in a field; None if the value is not a count."""
     is_number = re.fullmatch(rb"[1-9][0-9]{0,9}", value)
     return int(value) if is_number and int(value) <= MOST else None
 
 
 def hold_of(name, kind):
-    """(owner, mode) of the holds in this field; None of a field that is nobody's."""
+    """(owner, mode) of the holds in this field; None if the field belongs to no owner."""
     if kind == READ_WRITE and name.endswith(b":write") and is_owner(name[: -len(b":write")]):
         return name[: -len(b":write")], WRITE
     if not is_owner(name) or kind in (FREE, FOREIGN, WRONG_TYPE):
@@ -42,12 +42,12 @@ def hold_of(name, kind):
 
 @dataclass
 class Keys:
-    """What stands in the keys of `k`."""
+    """The contents of the keys of `k`."""
 
     type: bytes = b"none"
     fields: dict = field(default_factory=dict)
     length: int = 0
-    """Of the hash: fields whose own TTL has passed count until the server takes them away."""
+    """Of the hash: fields that have expired by a TTL of their own count until the server removes them."""
     end: float = EVER
     side_types: dict = field(default_factory=dict)
     leases: list = field(default_factory=list)
@@ -75,7 +75,7 @@ class Keys:
             now=seconds * 1000,
         )
 
-    # What it is
+    # Kind and mode
 
     @property
     def kind(self):
@@ -96,45 +96,49 @@ class Keys:
 
     @property
     def set_is_ours(self):
-        """The lease set speaks of this lock: its last end is that of the key."""
+        """Whether the lease set belongs to this lock: then its last end is that of the key."""
         return bool(self.leases) and _time(self.leases[-1][1]) == self.end
 
-    def lives(self, name):
+    def is_alive(self, name):
         if self.kind not in (READ_WRITE, PERMITS) or not self.set_is_ours:
             return True
         end = dict(self.leases).get(name, self.end)
         return end < 1 or _time(end) >= self.now
 
-    # Who stands there
+    # Holders
 
     def holds(self):
-        """{(owner, mode): count} of those who hold it."""
+        """{(owner, mode): count} of the holds."""
         if self.kind in (FREE, FOREIGN, WRONG_TYPE):
             return {}
         found = {}
         for name, value in self.fields.items():
             hold, count = hold_of(name, self.kind), count_of(value)
-            if name != b"mode" and hold and count and self.lives(name):
+            if name != b"mode" and hold and count and self.is_alive(name):
                 found[hold] = count
         return found
 
-    def standing(self):
-        """The fields that count: those of dead holds go, whatever is in them, and what is nobody's stays."""
+    def live_fields(self):
+        """The fields that count: not those of expired holds, whatever their values, but also those without an owner."""
         return [
-            name for name in self.fields if name != b"mode" and (hold_of(name, self.kind) is None or self.lives(name))
+            name
+            for name in self.fields
+            if name != b"mode" and (hold_of(name, self.kind) is None or self.is_alive(name))
         ]
 
     def is_foreign(self):
-        """Whether a field is nobody's, or holds no count."""
-        return any(hold_of(name, self.kind) is None or count_of(self.fields[name]) is None for name in self.standing())
+        """Whether a field has no owner, or its value is not a count."""
+        return any(
+            hold_of(name, self.kind) is None or count_of(self.fields[name]) is None for name in self.live_fields()
+        )
 
     def is_free(self):
         if self.kind in (FREE, READ_WRITE, PERMITS):
-            return self.kind == FREE or not self.standing()
+            return self.kind == FREE or not self.live_fields()
         return False
 
     def leftovers(self):
-        """Fields that have ended by a TTL of their own, and are still there."""
+        """How many fields have expired by a TTL of their own and still exist."""
         return self.length - len(self.fields)
 
 
@@ -142,7 +146,7 @@ def _time(score):
     return EVER if score >= 2**63 else int(score) if score >= 1 else 0
 
 
-# Who may get it
+# Who may acquire it
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class Ask:
 
 
 def may(keys, ask):
-    """How many holds the owner has in this mode once it is granted; None: it is not."""
+    """How many holds the owner has in this mode after the grant; None if it is not granted."""
     if keys.is_free() and not (keys.kind == READ_WRITE and keys.mode == WRITE and keys.leftovers()):
         return ask.permits if ask.mode == SEMAPHORE else 1
     if keys.kind == PLAIN:
@@ -175,7 +179,7 @@ def _may_plain(keys, ask):
 
 
 def _is_unreadable(keys, *names):
-    return any(name in keys.standing() and count_of(keys.fields[name]) is None for name in names)
+    return any(name in keys.live_fields() and count_of(keys.fields[name]) is None for name in names)
 
 
 def _may_read_write(keys, ask):
@@ -183,7 +187,7 @@ def _may_read_write(keys, ask):
     reads, writes = holds.get((owner, READ), 0), holds.get((owner, WRITE), 0)
     if _is_unreadable(keys, owner, owner + b":write"):
         return None
-    fields = len(keys.standing()) + keys.leftovers()
+    fields = len(keys.live_fields()) + keys.leftovers()
     is_alone = fields == bool(reads) + bool(writes)
     closed_to_all = not is_alone and keys.mode == WRITE and not writes
     if not is_alone and not closed_to_all and keys.is_foreign():
@@ -208,5 +212,5 @@ def _may_have_permits(keys, ask):
 
 
 def conflict(one, other):
-    """Whether two owners exclude each other by these modes; of permits the sum decides."""
+    """Whether these modes of two owners exclude each other; for permits the sum decides."""
     return not (one == other and one in (READ, SEMAPHORE))

@@ -1,4 +1,4 @@
-"""Connections that end, and what the server holds for them."""
+"""Connections that close, and what the server keeps for them."""
 
 from harness import wait_for
 
@@ -11,8 +11,8 @@ def can_unblock(server):
     return server.is_valkey or server.version >= (7, 4)
 
 
-class Turn:
-    """oa holds k, ob and oc wait; one write of several commands grants to ob and ends its wait."""
+class GrantScene:
+    """oa holds k, ob and oc wait; one packet of several commands grants k to ob and ends the wait of ob."""
 
     def __init__(self, server):
         self.server = server
@@ -23,7 +23,7 @@ class Turn:
             waiter.send("LOCK.ACQUIRE", "k", owner, "PX", 600_000, "BLOCK", 0)
             waiter.wait_blocked()
 
-    def say_at_once(self, *lines):
+    def send_at_once(self, *lines):
         ids = {"b": self.b.client_id, "c": self.c.client_id}
         self.writer.sendall("".join(line.format(**ids) + "\r\n" for line in lines).encode())
 
@@ -45,7 +45,7 @@ def memory(server):
 
 
 def memory_after_as_many_idle_connections(server, size):
-    """With the tables that the server keeps at the size that they had."""
+    """Used memory after this number of other connections: the tables that the server keeps have the same size."""
     sockets = [server.raw_connection() for _ in range(size)]
     wait_for(lambda: connections(server) == size + 1, 30)
     for sock in sockets:

@@ -1,4 +1,4 @@
-"""LOCK.GUARD in tests: holding the lock k as the owner o, and saying a command under it."""
+"""LOCK.GUARD in tests: the owner o holds the lock k, and sends a command under its guard."""
 
 
 def say(client, *commands):

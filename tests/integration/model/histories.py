@@ -1,4 +1,4 @@
-"""Clients that take locks of all kinds from a cluster while its nodes fail, and write down what they count on."""
+"""Clients that acquire locks of all kinds in a cluster while its nodes fail, and record what they believe to hold."""
 
 import random
 import threading
@@ -15,7 +15,7 @@ from .beliefs import WHOLE, Belief
 LIMIT = 3  # of the semaphores
 NO = ("NOREPLICAS", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "LOADING", "MASTERDOWN", "NOTHELD")
 
-# The command of each kind, and how much of a lock one holder has.
+# The command of each kind, and the part of a lock that one holder has.
 WAYS = {
     "plain": ("LOCK.ACQUIRE", WHOLE),
     "fenced": ("LOCK.ACQUIRE", WHOLE),
@@ -25,16 +25,16 @@ WAYS = {
     "session": ("LOCK.ACQUIRE", WHOLE),
     "permit": ("LOCK.SEMAPHORE", WHOLE // LIMIT),
 }
-# Those that exclude each other have one lock.
+# Kinds that exclude each other use the same lock.
 LOCKS = {"read": "rw", "write": "rw"}
 
 
-class Unanswered(Exception):
-    """Refused, or the connection broke, or nothing was heard: whether it was done is not known."""
+class NoReply(Exception):
+    """Refused, or the connection broke, or there was no reply: it is not known whether the command was executed."""
 
 
 class Caller:
-    """Asks whatever node it believes to serve a tag; gives up, and believes anew, as soon as something goes wrong."""
+    """Sends to the node that it believes to serve a tag; after an error it gives up, and forgets the node."""
 
     def __init__(self, ports, at=None):
         self._ports, self._at, self._tags, self._connections = ports, at, {}, {}
@@ -43,20 +43,20 @@ class Caller:
         port, asks = self._tags.get(tag) or self._at or random.choice(self._ports), False
         for _ in range(5):
             try:
-                return self._say(port, words, asks, scaled(1.5) + within_ms / 1000)
+                return self._send(port, words, asks, scaled(1.5) + within_ms / 1000)
             except ResponseError as error:
                 if code_of(error) not in ("MOVED", "ASK"):
                     assert code_of(error) in NO, f"{words}: {error}"
-                    raise Unanswered(str(error)) from None
+                    raise NoReply(str(error)) from None
                 port, asks = int(str(error).rsplit(":", 1)[1]), code_of(error) == "ASK"
                 if not asks:
                     self._tags[tag] = port
             except (ConnectionError, TimeoutError, OSError) as error:
                 self._forget(tag, port)
-                raise Unanswered(str(error)) from None
-        raise Unanswered("it is sent to and fro")
+                raise NoReply(str(error)) from None
+        raise NoReply("too many redirections")
 
-    def _say(self, port, words, asks, timeout):
+    def _send(self, port, words, asks, timeout):
         connection = self._connections.get(port)
         if connection is None:
             connection = self._connections[port] = new_connection(port, socket_timeout=timeout)
@@ -82,22 +82,22 @@ class History:
         self.kinds = set()
 
     def take(self, caller, wants, owner, options):
-        """Returns what it counts on, which is written down, or None. `wants` is (tag, kind)."""
+        """Returns its belief, which is recorded, or None. `wants` is (tag, kind)."""
         tag, kind = wants
         command, part = WAYS[kind]
         name = f"{{{tag}}}{LOCKS.get(kind, kind)}"
         rest = ["SESSION"] if kind == "session" else ["PX", options.lease_ms]
         rest += ["FENCED"] if kind == "fenced" else []
         words = [command, name, owner, *([LIMIT] if kind == "permit" else []), *rest, *options.words]
-        asked = time.monotonic()
+        requested = time.monotonic()
         try:
-            answer = caller.call(tag, *words, "BLOCK", options.block_ms, within_ms=options.within_ms)
-        except Unanswered:
+            reply = caller.call(tag, *words, "BLOCK", options.block_ms, within_ms=options.within_ms)
+        except NoReply:
             return None
-        if answer is None:
+        if reply is None:
             return None
-        token = answer if kind == "fenced" else 0
-        belief = Belief(name, owner, part, asked, time.monotonic(), asked + options.lease_ms / 1000, token)
+        token = reply if kind == "fenced" else 0
+        belief = Belief(name, owner, part, requested, time.monotonic(), requested + options.lease_ms / 1000, token)
         self.beliefs.append(belief)
         self.kinds.add(kind)
         return belief
@@ -106,13 +106,13 @@ class History:
         belief.until = min(belief.until, time.monotonic())
         try:
             caller.call(belief.key[1:].partition("}")[0], "LOCK.RELEASE", belief.key, belief.owner)
-        except Unanswered:
+        except NoReply:
             pass
 
     def granted_since(self, tag, since):
-        """How many s later the first was told that it holds something there; None: nobody yet."""
-        told = [one.since for one in self.beliefs if one.key.startswith(f"{{{tag}}}") and one.since > since]
-        return min(told) - since if told else None
+        """How many s after `since` the first client received a grant there; None if none has."""
+        grants = [one.since for one in self.beliefs if one.key.startswith(f"{{{tag}}}") and one.since > since]
+        return min(grants) - since if grants else None
 
 
 @dataclass(frozen=True)
@@ -124,19 +124,20 @@ class Options:
 
 
 class Worker(threading.Thread):
-    """Takes locks of all kinds, has them for a moment, and releases them; or goes, and has them until their leases end."""
+    """Acquires locks of all kinds, holds them for a moment, and releases them; after a failure a lock is held until its
+    lease expires."""
 
     def __init__(self, number, caller, history, tags, options):
         super().__init__(name=f"w{number}", daemon=True)
         self.caller, self.history, self.tags, self.options = caller, history, tags, options
-        self.random, self.stopped, self.problem, self.asked = random.Random(number), threading.Event(), None, 0
+        self.random, self.stopped, self.problem, self.requests = random.Random(number), threading.Event(), None, 0
 
     def run(self):
         try:
             while not self.stopped.wait(self.random.random() * 0.01):
-                self.asked += 1
+                self.requests += 1
                 wants = self.random.choice(self.tags), self.random.choice(list(WAYS))
-                belief = self.history.take(self.caller, wants, f"{self.name}.{self.asked}", self.options)
+                belief = self.history.take(self.caller, wants, f"{self.name}.{self.requests}", self.options)
                 if belief:
                     self.stopped.wait(self.random.random() * 0.03)
                     self.history.release(self.caller, belief)

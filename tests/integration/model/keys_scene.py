@@ -1,11 +1,11 @@
-"""Commands with several keys in a cluster: ways to send one, and where its keys may be while their slot moves."""
+"""Commands with several keys in a cluster: ways to send them, and the places of their keys while the slot moves."""
 
 import pytest
 
 from harness import code_of
 from model.cluster_scene import begin_move, migrate
 
-# ---- ways to send a command; `key` is one of its keys, for what has to declare one ----
+# ---- ways to send a command; `key` is one of its keys, for scripts and functions, which declare one ----
 
 
 def alone(actor, key, *words):
@@ -18,8 +18,8 @@ def in_transaction(actor, key, *words):
     if queued != "QUEUED":
         assert code_of(actor.attempt("EXEC")) == "EXECABORT"
         return queued
-    [heard] = actor.call("EXEC")
-    return heard
+    [reply] = actor.call("EXEC")
+    return reply
 
 
 def in_script(actor, key, *words):
@@ -35,20 +35,20 @@ def in_function(actor, key, *words):
 WAYS = (alone, in_transaction, in_script, in_function)
 each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
-# ---- a slot that moves key by key ----
+# ---- a slot whose keys move one by one ----
 
 PLACES = ("source", "target", "nowhere")
 REFUSALS = ("ASK", "TRYAGAIN", "MOVED", "CROSSSLOT", "CLUSTERDOWN", "NOTHELD")
 
 
-def refusal(heard):
-    """Its code; None for a reply that is no refusal."""
-    code = str(heard).split(" ", 1)[0]
+def refusal(reply):
+    """The code of a refusal; None for any other reply."""
+    code = str(reply).split(" ", 1)[0]
     return code if code in REFUSALS else None
 
 
 def begin_move_of(nodes, slot, places):
-    """Begins to move the slot; what is to be at the target by now has been migrated."""
+    """Begins to move the slot, and migrates the keys whose place is the target."""
     begin_move(slot, *nodes)
     for name, place in places.items():
         if place == "target":

@@ -1,4 +1,4 @@
-"""A latch, and who waits for it."""
+"""A latch, and clients that wait for it."""
 
 from .key_scene import HOUR, KeyScene
 
@@ -26,5 +26,5 @@ class Scene(KeyScene):
         self.end = self.other.call("PEXPIRETIME", "l")
         self.waiters = [begins_to_wait(server, name, db=db) for name in "bc"]
 
-    def both_are_told(self):
-        self.both_hear(1)
+    def both_are_notified(self):
+        self.both_receive(1)

@@ -1,14 +1,14 @@
-"""One lock: who holds it and who waits for it."""
+"""One lock: its holds and its waiters."""
 
 from . import rules
 from .cycles import closes_a_cycle
 
-# The answer of a request that blocks: none yet.
+# The result of a request that blocks: it has no reply yet.
 WAITS = "WAITS"
 
 
 class Refused(Exception):
-    """A command is answered by an error with this code, and nothing has changed."""
+    """The reply to a command is an error with this code, and nothing has changed."""
 
     def __init__(self, code):
         super().__init__(code)
@@ -16,9 +16,9 @@ class Refused(Exception):
 
 
 class Lock:
-    """Each command returns its answer. Whose waits it ended, and how, is in `ended` until taken.
+    """Each command returns its reply. The waits that it ended, and their replies, are kept for take_ended().
 
-    `server` is a list of all its server's locks, which it joins: cycles go through several.
+    `server` is a list of all locks of its server, to which it adds itself: cycles go through several locks.
     """
 
     def __init__(self, server=None):
@@ -29,11 +29,11 @@ class Lock:
         self.queue = []
         """The requests that wait, the head first."""
         self.is_lock = True
-        """False while the key holds something else."""
+        """False while the key is something else."""
         self._ended = {}
 
     def take_ended(self):
-        """{client: answer} of the waits that have ended since the last look."""
+        """{client: reply} of the waits that have ended since the last call."""
         ended, self._ended = self._ended, {}
         return ended
 
@@ -94,29 +94,29 @@ class Lock:
             return 0
         return 2
 
-    # What else happens to it
+    # Other events
 
     def gone(self):
-        """The key has gone: deleted, expired, renamed, flushed."""
+        """The key is gone: deleted, expired, renamed, flushed."""
         self.is_lock = True
         self._free()
 
     def overwritten(self):
-        """The key holds something that is no lock."""
+        """The key is something that is no lock."""
         self.holds, self.is_lock = {}, False
 
     def given(self, owner, mode=rules.EXCLUSIVE):
-        """Somebody wrote the lock's key by hand: one hold of this owner."""
+        """Another client has written the lock's key: one hold of this owner."""
         self.holds, self.is_lock = {(owner, mode): 1}, True
         self._grant_waiting(owner)
 
-    def left(self, client, answer=None):
-        """The wait of this client has ended from outside."""
+    def left(self, client, reply=None):
+        """The wait of this client has ended for another reason."""
         for request in [request for request in self.queue if request.client == client]:
-            self._end(request, answer)
+            self._end(request, reply)
         self._pass()
 
-    # How
+    # Implementation
 
     def _needs_a_lock(self):
         if not self.is_lock:
@@ -137,9 +137,9 @@ class Lock:
         self._set(request.owner, request.mode, count)
         return count
 
-    def _end(self, request, answer):
+    def _end(self, request, reply):
         self.queue.remove(request)
-        self._ended[request.client] = answer
+        self._ended[request.client] = reply
 
     def _fits(self, request):
         return self.is_lock and rules.decide(request, self.holds) == rules.FITS
@@ -156,7 +156,7 @@ class Lock:
             self._grant_waiting(head.owner)
 
     def _grant_waiting(self, owner):
-        """The owner has come by a hold: its other waits are re-entries now, or go to the head. Rule 2."""
+        """The owner has acquired a hold: its other waits are re-entries now, or move to the head. Rule 2."""
         for request in [request for request in self.queue if request.owner == owner]:
             if self._fits(request):
                 self._end(request, self._take(request))

@@ -1,4 +1,4 @@
-"""A plain lock: taking it, and what its key says of it."""
+"""A plain lock: how to acquire it, and the contents of its key."""
 
 HIGHEST_COUNT = 2**31 - 1
 HOUR = 3_600_000
@@ -13,7 +13,7 @@ def end_of(client, key="k"):
 
 
 class lease:
-    """Asserts that the key's lease, `ms` long, was counted from within this block."""
+    """Asserts that the key's lease is `ms` long, counted from a moment within this block."""
 
     def __init__(self, server, ms, key="k"):
         self._server, self._ms, self._key = server, ms, key

@@ -1,4 +1,4 @@
-"""A slot on its way from one node to another, key by key: its two ends, and what they must never both have."""
+"""A slot that moves from one node to another, key by key: its two ends, and that both never have the same key."""
 
 from itertools import count
 
@@ -16,12 +16,12 @@ def side(kind, name):
     return f"lock:{kind}:{{{name}}}"
 
 
-def has_said(heard):
-    return str(heard) if isinstance(heard, ResponseError) else heard
+def as_text(reply):
+    return str(reply) if isinstance(reply, ResponseError) else reply
 
 
 class End:
-    """A node at one end of a move. Of what is not there yet the target is asked by ASKING."""
+    """A node at one end of a move. The target is sent ASKING before commands on keys that are not there yet."""
 
     def __init__(self, node, asks):
         self.node, self.asks, self.actor = node, asks, node.server.actor()
@@ -29,7 +29,7 @@ class End:
     def attempt(self, *words):
         if self.asks:
             assert self.actor.call("ASKING") == "OK"
-        return has_said(self.actor.attempt(*words))
+        return as_text(self.actor.attempt(*words))
 
 
 def ends_of(nodes):
@@ -38,7 +38,7 @@ def ends_of(nodes):
 
 
 def names_of(one):
-    """Names of the first node's, of different slots."""
+    """Names of keys in slots of the first node."""
     return (str(number) for number in count() if one.cluster("KEYSLOT", number) <= HALF)
 
 
@@ -52,7 +52,7 @@ def assert_nothing_twice(nodes, slot):
 
 
 def contents(ends, slot):
-    """Of all keys of the slot, at either end."""
+    """The contents and the expiry of all keys of the slot, at either end."""
     found = {}
     for end in ends:
         for name in keys_in(end.node, slot):
@@ -63,7 +63,7 @@ def contents(ends, slot):
 
 
 def finish_move(slot, source, target):
-    """As redis-cli --cluster reshard does it."""
+    """Moves the other keys and assigns the slot, as redis-cli --cluster reshard does."""
     for name in keys_in(source, slot):
         assert source.actor.call("MIGRATE", HOST, target.server.port, name, 0, 5000) in ("OK", "NOKEY")
     for node in (target, source):

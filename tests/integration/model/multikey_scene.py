@@ -1,4 +1,4 @@
-"""Several keys at once, as steps of schedules."""
+"""Requests of several keys at once, as steps of schedules."""
 
 from harness.schedule import BLOCKS, as_map, has
 
@@ -26,7 +26,7 @@ def releases(name, key, left=0):
 
 
 def held(key, owner, count=1):
-    """What HGETALL says of the key."""
+    """The reply to HGETALL of the key."""
     return ("z", f"HGETALL {key}", lambda got: as_map(got) == {owner: str(count)})
 
 
@@ -35,7 +35,7 @@ def free(*keys):
 
 
 def queue(key, *owners):
-    """Who waits for the key, in order."""
+    """The owners that wait for the key, in order."""
 
     def same(waiters):
         return [as_map(waiter)["owner"] for waiter in waiters] == list(owners)
@@ -44,7 +44,7 @@ def queue(key, *owners):
 
 
 def knows_of(waiters, locks):
-    """What INFO says."""
+    """The numbers in INFO."""
 
     def check(run):
         info = run.server.info("lock")

@@ -1,4 +1,4 @@
-"""How commands change a lock, and how they find nothing to change: a new command is a row of both tables."""
+"""How commands change a lock, and how they find nothing to change: add rows to both tables for a new command."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ TAKE_BOTH = "LOCK.MACQUIRE 2 k l o PX 600000"
 
 
 def leave_no_positions(server):
-    """Whoever is cut off while it waits in a fair queue keeps no position there that a later test would find."""
+    """A client that is disconnected while it waits in a fair queue keeps no position that a later test would find."""
     server.control.config_set("lock.fair-reserve", 0)
 
 
@@ -20,17 +20,17 @@ def leave_no_positions(server):
 class Mutation:
     """One way in which one command changes a lock, or ends a wait for it."""
 
-    says: str
-    hears: int
+    command: str
+    reply: int
     before: tuple = ()
-    """What is said first, to make it possible."""
+    """The commands that are sent first, to make it possible."""
     waiter: str | None = None
-    """What another client said then, which made it block …"""
-    waiter_hears: int | None = None
-    """… and what the command brings it for an answer."""
+    """The command that another client sends then, which blocks …"""
+    waiter_reply: int | None = None
+    """… and the reply that it receives because of the command."""
     changes_key: bool = True
     changes_queue: bool = False
-    """Whether it changes other keys, those of a fair queue."""
+    """Whether it changes the keys of a fair queue."""
     locks: tuple = ("k",)
     """The locks that the command names."""
 
@@ -46,15 +46,15 @@ class Mutation:
         waiter.send(*self.waiter.split())
         return waiter.wait_blocked()
 
-    def has_answered(self, waiter):
-        """Asserts that the waiter, if there is one, has heard what it was to hear."""
-        assert waiter is None or waiter.reply() == self.waiter_hears
+    def check_waiter(self, waiter):
+        """Asserts that the waiter, if there is one, has received the expected reply."""
+        assert waiter is None or waiter.reply() == self.waiter_reply
 
     def perform(self, server, db=0):
-        """Arranges it, says it, checks all answers."""
+        """Arranges it, sends the command, checks all replies."""
         waiter = self.arrange(server, db)
-        assert server.client(db=db).execute_command(*self.says.split()) == self.hears
-        self.has_answered(waiter)
+        assert server.client(db=db).execute_command(*self.command.split()) == self.reply
+        self.check_waiter(waiter)
 
 
 WAIT = "LOCK.ACQUIRE k w PX 500000 BLOCK 0"
@@ -107,9 +107,9 @@ each_mutation = pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTA
 class Failure:
     """A command that finds nothing to change."""
 
-    says: str
-    hears: object = None
-    """The answer, or the code of an error."""
+    command: str
+    reply: object = None
+    """The reply, or the code of an error."""
     before: tuple = (TAKE,)
 
 
@@ -150,7 +150,7 @@ FAILURES = {
     ),
 }
 each_failure = pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-SAYS_NO_AT_ONCE = [name for name in FAILURES if "wait" not in name]
+FAILS_AT_ONCE = [name for name in FAILURES if "wait" not in name]
 
 
 def matches(expected, got):
@@ -160,7 +160,7 @@ def matches(expected, got):
 
 
 def in_multi(actor, *commands):
-    """The answers of the commands said in one transaction; None if WATCH has aborted it."""
+    """The replies to the commands in one transaction; None if WATCH has aborted it."""
     assert actor.call("MULTI") == "OK"
     for command in commands:
         assert actor.call(*command.split()) == "QUEUED"
@@ -168,7 +168,7 @@ def in_multi(actor, *commands):
 
 
 def in_lua(actor, *commands):
-    """Likewise in one script; nil is None, errors raise."""
+    """The replies to the commands in one script; nil is None, errors raise."""
     script = "local r = {} for i, c in ipairs(ARGV) do r[i] = redis.call(unpack(cjson.decode(c))) end return r"
     words = ['["' + '","'.join(command.split()) + '"]' for command in commands]
     return actor.call("EVAL", script, 1, "k", *words)

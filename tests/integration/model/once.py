@@ -1,8 +1,8 @@
-"""ONCE in the oracles: a kind of request that is like any other of its name, but adds only what is missing."""
+"""ONCE in the oracles: a kind of request that equals the one of its name, but adds only the holds that are missing."""
 
 
 class Once(str):
-    """Once("RWREAD") == "RWREAD": asked for in the same words, and ONCE."""
+    """Once("RWREAD") == "RWREAD": requested by the same command, with ONCE."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""ONCE: every acquiring command with it, and who holds what."""
+"""ONCE: every acquiring command with it, and the holds that it makes."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from harness import wait_for
 
 LONG = 600_000
 
-# The command of each kind by which `o` asks for k, and what its hold is in the hash.
+# The command of each kind with which `o` requests k, and its hold in the hash.
 KINDS = {
     "plain": ("LOCK.ACQUIRE k o", {"o": "1"}),
     "fair": ("LOCK.FAIR k o", {"o": "1"}),
@@ -15,11 +15,11 @@ KINDS = {
     "permits": ("LOCK.SEMAPHORE k o 4 PERMITS 2", {"mode": "semaphore", "o": "2"}),
     "multikey": ("LOCK.MACQUIRE 2 k l o", {"o": "1"}),
 }
-# What the reply is when it has just been taken.
+# The reply to the first acquisition, if it is not 1.
 ANSWERS = {"permits": 2, "multikey": 2}
-# What releases it all.
+# The command that releases all holds.
 RELEASES = {"permits": "LOCK.RELEASE k o PERMITS 2", "multikey": "LOCK.MRELEASE 2 k l o"}
-# By which another owner keeps o out.
+# The command with which another owner keeps o from acquiring it.
 KEEPS_OUT = {"permits": "LOCK.SEMAPHORE k x 4 PERMITS 4", "read": "LOCK.RWWRITE k x", "write": "LOCK.RWWRITE k x"}
 LETS_IN = {"permits": "LOCK.RELEASE k x PERMITS 4"}
 
@@ -29,7 +29,7 @@ def each_kind(*but):
 
 
 def asks(kind, *options):
-    """The command of this kind, by ONCE, as words."""
+    """The command of this kind, with ONCE, as words."""
     return [*KINDS[kind][0].split(), "ONCE", *(options if "SESSION" in options else ("PX", LONG, *options))]
 
 
@@ -55,7 +55,7 @@ def waits(actor, *words):
 
 
 def assert_held_once(server, kind):
-    """By o, and by one release by nobody any more."""
+    """It is held by o; after one release it is free."""
     assert server.control.hgetall("k") == KINDS[kind][1]
     free_by_one_release(server, kind)
 
@@ -65,7 +65,7 @@ def free_by_one_release(server, kind):
     wait_for(lambda: not server.control.exists("k", "l"), what="the lock to be free")
 
 
-def drained(server):
-    """Whatever was lost has been worked off: nobody waits, no answer is on its way."""
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="nobody to wait")
+def wait_drained(server):
+    """Waits until the module has finished its work on lost connections: no client waits, no reply is on its way."""
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="all waits to end")
     server.settle()

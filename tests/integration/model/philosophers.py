@@ -1,4 +1,4 @@
-"""Philosophers: real threads that want two neighbouring forks each."""
+"""Philosophers: real threads each of which needs two neighbouring forks."""
 
 import threading
 
@@ -8,7 +8,7 @@ LONG = 3_600_000
 
 
 class Philosopher(threading.Thread):
-    """Eats so many meals; counts how often it had to put its left fork down."""
+    """Eats `meals` meals; counts how often it had to put down its left fork."""
 
     def __init__(self, server, number, table, meals, barrier):
         super().__init__(daemon=True)
@@ -17,7 +17,7 @@ class Philosopher(threading.Thread):
         self.left, self.right = f"fork{number}", f"fork{(number + 1) % table}"
         self.refused, self.eaten, self.problem = 0, 0, None
 
-    def say(self, *words):
+    def call(self, *words):
         return self.actor.call(*words, timeout=60)
 
     def run(self):
@@ -31,37 +31,37 @@ class Philosopher(threading.Thread):
         while self.eaten < self.meals:
             self.take()
             for fork in (self.left, self.right):
-                count = int(self.say("GET", f"meals:{fork}") or 0)
-                self.say("SET", f"meals:{fork}", count + 1)
+                count = int(self.call("GET", f"meals:{fork}") or 0)
+                self.call("SET", f"meals:{fork}", count + 1)
             self.eaten += 1
             self.release()
 
     def take(self):
-        assert self.say("LOCK.MACQUIRE", 2, self.left, self.right, self.owner, "PX", LONG, "BLOCK", 0) == 2
+        assert self.call("LOCK.MACQUIRE", 2, self.left, self.right, self.owner, "PX", LONG, "BLOCK", 0) == 2
 
     def release(self):
-        assert self.say("LOCK.MRELEASE", 2, self.right, self.left, self.owner) == 2
+        assert self.call("LOCK.MRELEASE", 2, self.right, self.left, self.owner) == 2
 
 
 class Greedy(Philosopher):
-    """Takes the left fork, then the right one; the first time all take their left forks at once."""
+    """Takes the left fork, then the right one; at first all take their left forks at the same time."""
 
     def take(self):
         while True:
-            assert self.say("LOCK.ACQUIRE", self.left, self.owner, "PX", LONG, "BLOCK", 0) == 1
+            assert self.call("LOCK.ACQUIRE", self.left, self.owner, "PX", LONG, "BLOCK", 0) == 1
             if self.eaten == self.refused == 0:
                 self.barrier.wait(scaled(60))
-            heard = self.actor.attempt("LOCK.ACQUIRE", self.right, self.owner, "PX", LONG, "BLOCK", 0, timeout=60)
-            if heard == 1:
+            reply = self.actor.attempt("LOCK.ACQUIRE", self.right, self.owner, "PX", LONG, "BLOCK", 0, timeout=60)
+            if reply == 1:
                 return
-            assert code_of(heard) == "DEADLOCK"
-            assert f"{self.owner} waits for {self.right} " in str(heard)
+            assert code_of(reply) == "DEADLOCK"
+            assert f"{self.owner} waits for {self.right} " in str(reply)
             self.refused += 1
-            assert self.say("LOCK.RELEASE", self.left, self.owner) == 0
+            assert self.call("LOCK.RELEASE", self.left, self.owner) == 0
 
 
 def dinner(server, kind, table, meals):
-    """All have eaten; how often one was refused."""
+    """Runs until all have eaten; returns how often a request was refused."""
     before = server.info("lock")["lock_deadlocks_refused"]
     barrier = threading.Barrier(table)
     diners = [kind(server, number, table, meals, barrier) for number in range(table)]

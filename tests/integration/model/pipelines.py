@@ -1,4 +1,4 @@
-"""Many connections that send pipelines without a pause: what a server's I/O threads have to do."""
+"""Many connections that send pipelines without a pause, so that a server's I/O threads have work."""
 
 import selectors
 import socket
@@ -16,9 +16,9 @@ def encoded(words):
 
 
 class Pipeline:
-    """One connection. It sends the same commands over and over, the next time when all have been answered.
+    """One connection. It sends the same commands over and over, each time after it has all replies.
 
-    `first` are commands that it sends once, before. A command is a line of words.
+    `first` are commands that it sends once, at the beginning. A command is a line of words.
     """
 
     def __init__(self, port, commands, first=()):
@@ -27,7 +27,7 @@ class Pipeline:
         self._size = len(commands)
         self._sent = b"".join(encoded(line.split()) for line in commands) + encoded(["ECHO", end])
         self._end = f"\r\n{end}\r\n".encode()
-        self._heard = b""
+        self._received = b""
         self.socket = socket.create_connection((HOST, port), timeout=scaled(30))
         self.socket.sendall(b"".join(encoded(line.split()) for line in first))
 
@@ -35,16 +35,17 @@ class Pipeline:
         self.socket.sendall(self._sent)
 
     def receive(self):
-        """Reads what is there. If that is the last answer it counts them all, and sends again."""
+        """Reads what has arrived. After the last reply it counts all commands, and sends them again."""
         more = self.socket.recv(65536)
         if not more:
             raise ConnectionError("the server has closed the connection")
-        self._heard += more
-        # Not at the end: what is pushed to a tracking client can follow it.
-        if self._end in self._heard:
+        self._received += more
+        # Not only at the end: a push message to a tracking client can follow it.
+        if self._end in self._received:
             self.commands += self._size
-            self.errors.update(line[1:].split()[0].decode() for line in self._heard.split(b"\r\n") if line[:1] == b"-")
-            self._heard = b""
+            lines = self._received.split(b"\r\n")
+            self.errors.update(line[1:].split()[0].decode() for line in lines if line[:1] == b"-")
+            self._received = b""
             self.send()
 
     def close(self):
@@ -52,9 +53,9 @@ class Pipeline:
 
 
 def run_pipelines(pipelines, commands, minutes=0.0):
-    """Until this many commands have been answered, and this many minutes have passed.
+    """Runs until this many commands have a reply, and this many minutes have passed.
 
-    Returns the errors among the answers, counted by their code. If the server dies that is a ConnectionError.
+    Returns the error replies, counted by their code. If the server dies, a ConnectionError is raised.
     """
     end = time.monotonic() + minutes * 60
     with selectors.DefaultSelector() as selector:
@@ -63,7 +64,7 @@ def run_pipelines(pipelines, commands, minutes=0.0):
             pipeline.send()
         while sum(pipeline.commands for pipeline in pipelines) < commands or time.monotonic() < end:
             ready = selector.select(scaled(30))
-            assert ready, "no answer to any connection"
+            assert ready, "no reply on any connection"
             for key, _ in ready:
                 key.data.receive()
     return sum((pipeline.errors for pipeline in pipelines), Counter())

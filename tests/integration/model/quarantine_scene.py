@@ -1,19 +1,20 @@
-"""Quarantines in tests: beginning one, ending it, what is asked within.
+"""Quarantines in tests: how to begin and end one, and the requests in it.
 
-lock.quarantine counts from when the server became what it is, and may be changed at any time. So a server that is
-younger than an hour is in quarantine as soon as it lasts an hour, and out of it as soon as it lasts no time.
+lock.quarantine counts from the moment at which the server started or became the master, and can be changed at any time.
+So a server that is younger than an hour is in quarantine as soon as lock.quarantine is an hour, and its quarantine has
+ended as soon as lock.quarantine is 0.
 """
 
 HOUR = 3_600_000
 
-# Steps of a schedule; `q` is nobody else.
+# Steps of a schedule; no other client is named `q`.
 IN = ("q", f"CONFIG SET lock.quarantine {HOUR}", "OK")
-OVER = ("q", "CONFIG SET lock.quarantine 0", "OK")
-# Whoever waits has been searched from; a cycle that was seen would have been an answer.
+ENDED = ("q", "CONFIG SET lock.quarantine 0", "OK")
+# The search has been done from all waits; a cycle that was found would have been replied.
 SEARCHED = (lambda run: run.server.all_searched(),)
 
-# Every way to ask for a lock that is free, and the answer of who gets it. A new acquiring command is a row.
-ASKS = {
+# Every way to request a lock that is free, and the reply to a grant. Add a row for a new acquiring command.
+REQUESTS = {
     "plain": ("LOCK.ACQUIRE k o", 1),
     "fair": ("LOCK.FAIR k o", 1),
     "read": ("LOCK.RWREAD k o", 1),
@@ -26,8 +27,8 @@ ASKS = {
     "fenced": ("LOCK.ACQUIRE k o FENCED", lambda token: isinstance(token, int) and token > 10**15),
 }
 
-# The same for who has it already.
-ASKS_AGAIN = {
+# The same for an owner that holds it already.
+REQUESTS_AGAIN = {
     "plain": ("LOCK.ACQUIRE k o", 2),
     "fair": ("LOCK.FAIR k o", 2),
     "read": ("LOCK.RWREAD k o", 2),

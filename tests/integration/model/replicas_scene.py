@@ -1,4 +1,4 @@
-"""REPLICAS: a master with replicas that stand still when a test says so."""
+"""REPLICAS: a master with replicas that a test can stop."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from harness.replication import listed
 
 LONG = 600_000
 
-# The command of each kind by which `o` asks for k, and what is in the hash then.
+# The command of each kind with which `o` requests k, and the contents of the hash then.
 KINDS = {
     "plain": ("LOCK.ACQUIRE k o", {"o": "1"}),
     "fair": ("LOCK.FAIR k o", {"o": "1"}),
@@ -21,7 +21,7 @@ KINDS = {
     "multikey": ("LOCK.MACQUIRE 2 k l o", {"o": "1"}),
 }
 ANSWERS = {"permits": 2, "multikey": 2}
-# By which another owner keeps o out, and lets it in again.
+# The commands with which another owner keeps o from acquiring it, and releases it again.
 KEEPS_OUT = {"permits": "LOCK.SEMAPHORE k x 4 PERMITS 4", "read": "LOCK.RWWRITE k x", "write": "LOCK.RWWRITE k x"}
 LETS_IN = {"permits": "LOCK.RELEASE k x PERMITS 4"}
 
@@ -41,12 +41,12 @@ def hash_of(kind):
 
 
 def online(server):
-    """How many replicas the master can ask."""
+    """How many replicas are online for the master."""
     return sum(replica["state"] == "online" for replica in listed(server))
 
 
 def add_replica(server):
-    """One that may stand still for as long as a test likes; the master can ask it when this returns."""
+    """Adds a replica that may be stopped for any time; it is online for the master when this returns."""
     before = online(server)
     replica = server.start_replica(repl_timeout=3600)
     wait_for(lambda: online(server) == before + 1, what="the master to know its replica")
@@ -54,7 +54,7 @@ def add_replica(server):
 
 
 def with_replicas(count):
-    """For a file's fixture `new_server`: a master with so many replicas."""
+    """For a file's fixture `new_server`: a master with this number of replicas."""
 
     def make_pair(make):
         server = make(repl_timeout=3600)
@@ -67,7 +67,7 @@ def with_replicas(count):
 
 @contextmanager
 def silent(*replicas):
-    """They stand still, and acknowledge nothing; afterwards they go on."""
+    """Stops the replicas, so that they acknowledge nothing; at the end they continue."""
     for replica in replicas:
         os.kill(replica.pid, signal.SIGSTOP)
     try:
@@ -82,11 +82,11 @@ def awaiting(server):
 
 
 def wait_awaiting(server, count):
-    wait_for(lambda: awaiting(server) == count, what=f"{count} answers to wait for replicas")
+    wait_for(lambda: awaiting(server) == count, what=f"{count} replies to wait for replicas")
 
 
 def begin(server, actor, *words):
-    """The actor says it, is granted it, and waits for replicas."""
+    """The actor sends a request, which is granted and waits for replicas."""
     before = awaiting(server)
     actor.send(*words)
     actor.wait_blocked()
@@ -94,6 +94,6 @@ def begin(server, actor, *words):
     return actor
 
 
-def questions(replica):
-    """How often it has been asked to acknowledge."""
+def ack_requests(replica):
+    """How often the replica has been requested to acknowledge."""
     return replica.control.info("commandstats").get("cmdstat_replconf", {}).get("calls", 0)

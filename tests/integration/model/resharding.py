@@ -18,7 +18,7 @@ KINDS = ("plain", "fenced", "fair", "fair fenced", "read", "write", "session", "
 
 @dataclass(frozen=True)
 class Named:
-    """One of the locks. The first slots of a node are the first that redis-cli takes from it."""
+    """One of the locks. redis-cli takes the first slots of a node first."""
 
     name: str
     tag: str
@@ -32,12 +32,12 @@ def make_locks():
         if all(slot in tags for slot in range(SLOTS)):
             break
     found = [tags[slot] for slot in range(SLOTS)]
-    # Of each slot locks of all kinds.
+    # Each slot has locks of all kinds.
     return [Named(f"{{{found[i % SLOTS]}}}{i}", found[i % SLOTS], KINDS[i // SLOTS % len(KINDS)]) for i in range(LOCKS)]
 
 
 class Register:
-    """Who has which lock, as their clients know it, and the last token of each."""
+    """Who holds which lock, according to the clients, and the last token of each lock."""
 
     def __init__(self):
         self._guard, self._holders, self._tokens = threading.Lock(), {}, Counter()
@@ -46,7 +46,7 @@ class Register:
     def granted(self, lock, owner, reads, token):
         with self._guard:
             others = self._holders.setdefault(lock.name, {})
-            assert not others or (reads and all(others.values())), f"{owner} got {lock}, which {others} had"
+            assert not others or (reads and all(others.values())), f"{owner} acquired {lock}, which {others} held"
             others[owner] = reads
             if token:
                 assert token > self._tokens[lock.name], f"{owner} got {token} of {lock} after {self._tokens[lock.name]}"
@@ -54,7 +54,7 @@ class Register:
                 self.tokens_given += 1
 
     def released(self, lock, owner):
-        """To be said before the release is, which may let the next one in at once."""
+        """Call this before the release, which may grant the lock to the next client at once."""
         with self._guard:
             del self._holders[lock.name][owner]
 
@@ -64,7 +64,8 @@ class Register:
 
 
 class Worker(threading.Thread):
-    """Has locks of its own, which it releases and takes again, and takes those that it shares in turn with the others."""
+    """Holds locks of its own, which it releases and acquires again, and acquires locks that it shares with the other
+    workers."""
 
     def __init__(self, number, port, own, shared, register):
         super().__init__(name=f"o{number}")
@@ -87,15 +88,15 @@ class Worker(threading.Thread):
 
     def work(self):
         own = self.random.choice(self.own)
-        self.look(own)
+        self.use(own)
         self.release(own)
         self.take(own)
         shared = self.random.choice(self.shared)
         if self.take(shared):
-            self.look(shared)
+            self.use(shared)
             self.release(shared)
 
-    def say(self, lock, command, *words):
+    def send(self, lock, command, *words):
         return self.client.call(lock.tag, f"LOCK.{command}", lock.name, *words)
 
     def take(self, lock):
@@ -104,25 +105,25 @@ class Worker(threading.Thread):
         command = "FAIR" if "fair" in lock.kind else command
         lease = ("SESSION",) if "session" in lock.kind else ("PX", LONG)
         fenced = ("FENCED",) if "fenced" in lock.kind or lock.kind == "write" else ()
-        answer = self.say(lock, command, self.name, *lease, *fenced, "BLOCK", 2000)
-        assert answer is not None or lock in self.shared, f"{lock} is {self.name}'s own"
-        if answer is not None:
-            self.register.granted(lock, self.name, reads, answer if fenced else None)
-        return answer is not None
+        reply = self.send(lock, command, self.name, *lease, *fenced, "BLOCK", 2000)
+        assert reply is not None or lock in self.shared, f"{lock} is {self.name}'s own"
+        if reply is not None:
+            self.register.granted(lock, self.name, reads, reply if fenced else None)
+        return reply is not None
 
-    def look(self, lock):
-        """One of the commands of who has it."""
+    def use(self, lock):
+        """Sends one of the commands of a holder, or none."""
         how = self.random.randrange(6)
         if how == 0:
-            assert self.say(lock, "RENEW", self.name) == 1
+            assert self.send(lock, "RENEW", self.name) == 1
         elif how == 1:
-            assert self.say(lock, "GUARD", self.name, "EXISTS", lock.name) == 1
+            assert self.send(lock, "GUARD", self.name, "EXISTS", lock.name) == 1
         elif how == 2:
-            assert self.say(lock, "INFO") is not None
+            assert self.send(lock, "INFO") is not None
 
     def release(self, lock):
         self.register.released(lock, self.name)
-        assert self.say(lock, "RELEASE", self.name) == 0
+        assert self.send(lock, "RELEASE", self.name) == 0
 
 
 class Workers:
@@ -136,7 +137,7 @@ class Workers:
     def __enter__(self):
         for worker in self.all:
             worker.start()
-        wait_for(lambda: self.well() and self.register.held() >= LOCKS - SHARED, 60, "all locks to be taken")
+        wait_for(lambda: self.all_run() and self.register.held() >= LOCKS - SHARED, 60, "all locks to be taken")
         return self
 
     def __exit__(self, *_):
@@ -145,7 +146,7 @@ class Workers:
         for worker in self.all:
             worker.join()
 
-    def well(self):
+    def all_run(self):
         for worker in self.all:
             if worker.problem:
                 raise RuntimeError(f"{worker.name} ended") from worker.problem
@@ -154,10 +155,14 @@ class Workers:
     def rounds(self):
         return [worker.rounds for worker in self.all]
 
-    def heard(self):
-        return sum((worker.client.heard for worker in self.all), Counter())
+    def redirections(self):
+        return sum((worker.client.redirections for worker in self.all), Counter())
 
-    def go_on(self):
-        """Each has done something since."""
+    def wait_progress(self):
+        """Waits until each worker has finished another round."""
         before = self.rounds()
-        wait_for(lambda: self.well() and all(a > b for a, b in zip(self.rounds(), before, strict=True)), 30, "more rounds")
+
+        def have_progressed():
+            return self.all_run() and all(a > b for a, b in zip(self.rounds(), before, strict=True))
+
+        wait_for(have_progressed, 30, "more rounds")

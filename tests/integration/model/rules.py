@@ -1,11 +1,11 @@
-"""Modes, conflicts, and whether a request fits the holds. Rule numbers are those of docs/design.md."""
+"""Modes, conflicts, and whether a request is compatible with the holds. Rule numbers are those of docs/design.md."""
 
 from dataclasses import dataclass
 
 # Modes
 READ, WRITE, EXCLUSIVE = "read", "write", "exclusive"
 
-# Disciplines: a plain newcomer may barge in, an ordered one stands behind whom it conflicts with.
+# Disciplines: a plain request may barge in, an ordered one queues behind the waiters that it conflicts with.
 PLAIN, ORDERED = "plain", "ordered"
 
 # Verdicts
@@ -14,7 +14,7 @@ FITS, WAITS, WAITS_FIRST, NEVER = "fits", "waits", "waits first", "never"
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody asks for; `client` is who, so that two requests of one owner differ."""
+    """A request; `client` sent it, so that two requests of one owner differ."""
 
     owner: str
     client: str
@@ -27,7 +27,7 @@ def conflict(mode, other):
 
 
 def decide(request, holds):
-    """What becomes of a request for a lock that is held like this: {(owner, mode): count}. Rules 1, 2."""
+    """The verdict on a request for a lock with these holds, {(owner, mode): count}. Rules 1, 2."""
     own = {mode for owner, mode in holds if owner == request.owner}
     if own and (request.mode == EXCLUSIVE) != (EXCLUSIVE in own):
         return NEVER  # a plain lock and a read-write lock on one key
@@ -42,7 +42,7 @@ def owns(request, holds):
 
 
 def is_behind(request, queue):
-    """Whether a newcomer has to stand behind one who waits already. Rule 3."""
+    """Whether a new request has to queue behind one that waits already. Rule 3."""
     if request.discipline == PLAIN:
         return False
     return any(other.owner != request.owner and conflict(request.mode, other.mode) for other in queue)

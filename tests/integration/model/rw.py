@@ -1,7 +1,7 @@
-"""Read-write locks by SPEC.md sections 1 to 3, a second time and apart from lock.py: the oracle of test_rw_*.
+"""Read-write locks by SPEC.md, sections 1 to 3, written independently of lock.py: the oracle of test_rw_*.
 
-One lock is a table of counts and a list of those who wait. No keys and no time: a lease that ends is told
-to it, as `ends`.
+One lock is a table of counts and a list of waiters. It has no keys and no time: the test calls `ends` when a
+lease expires.
 """
 
 from .once import is_once
@@ -10,32 +10,32 @@ READ, WRITE, PLAIN = "RWREAD", "RWWRITE", "ACQUIRE"
 MODES = {READ: "read", WRITE: "write", PLAIN: "exclusive"}
 WORDS = {READ: "READ", WRITE: "WRITE"}
 
-# What a request hears that has to wait: nothing yet.
+# The result of a request that has to wait: it has no reply yet.
 NOTHING_YET = "NOTHING YET"
 
 
 class Oracle:
-    """Each method returns the answer: a number, None, the code of an error, or NOTHING_YET."""
+    """Each method returns the reply: a number, None, the code of an error, or NOTHING_YET."""
 
     def __init__(self):
         self.counts = {}
         """{(owner, kind): holds}"""
         self.line = []
-        """(client, owner, kind) of those who wait, the first one first."""
-        self.told = {}
-        """{client: answer} of the waits that ended, until somebody takes it."""
+        """(client, owner, kind) of the waiters, the first one first."""
+        self.replies = {}
+        """{client: reply} of the waits that have ended, until take_replies()."""
 
-    def take_told(self):
-        told, self.told = self.told, {}
-        return told
+    def take_replies(self):
+        replies, self.replies = self.replies, {}
+        return replies
 
-    # Who holds
+    # Holds
 
     def kinds_of(self, owner):
         return {kind for other, kind in self.counts if other == owner}
 
     def obstacle(self, owner, kind):
-        """What keeps the owner from a hold of this kind: None, "self" or "others". Rule 1."""
+        """What prevents a hold of this kind for the owner: None, "self" or "others". Rule 1."""
         own = self.kinds_of(owner)
         if own and (kind == PLAIN) != (own == {PLAIN}):
             return "self"
@@ -43,13 +43,13 @@ class Oracle:
         return None if not others or (kind == READ and others == {READ}) else "others"
 
     def mode(self):
-        """What LOCK.INFO calls it."""
+        """The mode in LOCK.INFO."""
         kinds = {kind for _, kind in self.counts}
         return next((MODES[kind] for kind in (PLAIN, WRITE, READ) if kind in kinds), "free")
 
     # Commands
 
-    def ask(self, client, owner, kind, blocks):
+    def request(self, client, owner, kind, blocks):
         obstacle, owns = self.obstacle(owner, kind), bool(self.kinds_of(owner))
         if obstacle is None and (owns or kind == PLAIN or not self.is_behind(owner, kind)):
             count = self.take(owner, kind)
@@ -64,11 +64,12 @@ class Oracle:
         return NOTHING_YET
 
     def is_behind(self, owner, kind):
-        """Rule 3: all that wait stand ahead of a newcomer; readers do not mind readers."""
-        return any(other != owner and (kind, asked) != (READ, READ) for _, other, asked in self.line)
+        """Rule 3: all waiters are ahead of a new request, except readers of another reader."""
+        return any(other != owner and (kind, waiting) != (READ, READ) for _, other, waiting in self.line)
 
     def first_is_upgrade_of_another(self, owner):
-        """A reader that waits to write. Who reads and waits for a plain hold waits for itself: no upgrade."""
+        """Whether the first waiter is a reader that waits to write. A reader that waits for a plain hold waits for
+        itself: that is no upgrade."""
         _, other, kind = self.line[0] if self.line else (None, owner, None)
         return other != owner and kind == WRITE and bool(self.kinds_of(other))
 
@@ -110,10 +111,10 @@ class Oracle:
         left = self.release(owner, *words)
         return {"NOTHELD": 0, "ERR": "ERR"}.get(left, 2)
 
-    # What else happens
+    # Other events
 
     def ends(self, owner, kind):
-        """The last hold of this kind, or its lease, is over."""
+        """The last hold of this kind has been released, or its lease has expired."""
         del self.counts[owner, kind]
         self.serve()
 
@@ -123,7 +124,7 @@ class Oracle:
         self.serve()
 
     def left(self, client):
-        """This client waits no more, and hears nothing (or null)."""
+        """This client does not wait any more, and receives nothing (or null)."""
         self.line = [position for position in self.line if position[0] != client]
         self.serve()
 
@@ -135,9 +136,9 @@ class Oracle:
         self.counts[owner, kind] = self.counts.get((owner, kind), 0) + 1
         return self.counts[owner, kind]
 
-    def leave(self, position, answer):
+    def leave(self, position, reply):
         self.line.remove(position)
-        self.told[position[0]] = answer
+        self.replies[position[0]] = reply
 
     def serve(self):
         """The grant pass. Rule 4."""
@@ -147,7 +148,8 @@ class Oracle:
             self.serve_owner(owner)
 
     def serve_owner(self, owner):
-        """Who has come by a hold is queued behind others no more: in the order in which its waits stand. Rule 2."""
+        """An owner that has acquired a hold does not queue behind others any more: its waits are granted in their
+        order, or move to the head. Rule 2."""
         for position in [position for position in self.line if position[1] == owner]:
             obstacle = self.obstacle(*position[1:])
             if obstacle is None:

@@ -1,6 +1,6 @@
-"""Leases of readers and writers: what they are in the keys, and fixtures to wait for their ends.
+"""Leases of readers and writers: their values in the keys, and fixtures that wait for their ends.
 
-The server's own expiry is switched off: what ends is noticed by the module or not at all.
+The server's own expiry is switched off: only the module notices that a lease has expired.
 """
 
 import pytest
@@ -24,7 +24,7 @@ def leases(server):
 
 
 def holders(server, key="k"):
-    """Who holds, by LOCK.INFO: {"owner mode": holds}."""
+    """The holders in LOCK.INFO: {"owner mode": holds}."""
     found = as_map(server.control.execute_command("LOCK.INFO", key))
     return {f"{one['owner']} {one['mode']}": one["holds"] for one in map(as_map, found.get("holders", []))}
 
@@ -34,20 +34,20 @@ def end_of(server, key="k"):
 
 
 def until(server, end_ms):
-    """Until this time by the server's clock is over."""
+    """Waits until this time has passed by the server's clock."""
     assert end_ms > 0
     wait_for(lambda: server.now_ms() > end_ms, 30, "a lease to end")
 
 
 def all_agree(server):
-    """Both keys end with the last lease."""
+    """Both keys expire with the last lease."""
     last = max(leases(server).values())
     assert end_of(server) == end_of(server, LEASES) == last
     return True
 
 
 class takes:
-    """Asserts that this field's lease becomes `ms`, counted from within the block."""
+    """Asserts that this field's lease becomes `ms`, counted from a moment within the block."""
 
     def __init__(self, server, field, ms):
         self.server, self.field, self.ms = server, field, ms
@@ -63,7 +63,7 @@ class takes:
 
 @pytest.fixture
 def wait(actor):
-    """wait("b", "RWWRITE"): b blocks, with a LONG lease to come."""
+    """wait("b", "RWWRITE"): b blocks; it will have a LONG lease."""
 
     def begin(owner, kind, *words):
         waiter = actor(owner)

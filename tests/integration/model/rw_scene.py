@@ -21,7 +21,7 @@ def releases(name, left=0, word=""):
 
 
 def mode_is(mode, holders):
-    """What LOCK.INFO says: {"owner mode": holds}."""
+    """The mode and the holders in LOCK.INFO: {"owner mode": holds}."""
 
     def same(found):
         entries = map(as_map, found)

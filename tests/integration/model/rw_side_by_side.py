@@ -1,4 +1,4 @@
-"""A server and the oracle of rw.py, told the same and compared after every step."""
+"""A server and the oracle of rw.py, which get the same commands and are compared after every step."""
 
 from harness import code_of, wait_for
 from harness.schedule import as_map
@@ -9,13 +9,13 @@ from .rw import MODES, NOTHING_YET, Oracle
 LEASE = 3_600_000
 
 
-def plainly(answer):
-    """An error as its code, anything else as it is."""
-    return code_of(answer) if isinstance(answer, Exception) else answer
+def plainly(reply):
+    """The code of an error; any other reply unchanged."""
+    return code_of(reply) if isinstance(reply, Exception) else reply
 
 
 class SideBySide:
-    """Clients are names; each has a connection from its first word on. What was said is in `story`."""
+    """Clients are names; each has a connection from its first command on. All commands are in `story`."""
 
     def __init__(self, server, keys=("k",), patience=2.0):
         self.server, self.patience = server, patience
@@ -29,62 +29,62 @@ class SideBySide:
             self.actors[client] = self.server.actor(client)
         return self.actors[client]
 
-    # Saying
+    # Sending
 
-    def ask(self, client, key, owner, kind, blocks=True, *, lease=LEASE):
-        """Returns what is heard at once."""
+    def request(self, client, key, owner, kind, blocks=True, *, lease=LEASE):
+        """Returns the reply, or NOTHING_YET."""
         words = (f"LOCK.{kind}", key, owner, *options(kind), "PX", lease, *(("BLOCK", 0) if blocks else ()))
         actor = self.actor(client)
-        self.tell(client, *words)
+        self.note(client, *words)
         actor.send(*words)
-        expected = self.oracles[key].ask(client, owner, kind, blocks)
+        expected = self.oracles[key].request(client, owner, kind, blocks)
         if expected == NOTHING_YET:
             self.waits_for[client] = key
             actor.wait_blocked()
         else:
-            self.heard(client, plainly(actor.outcome()), expected)
+            self.check(client, plainly(actor.outcome()), expected)
         return expected
 
-    def say(self, command, key, *words, client=None):
-        """LOCK.<command>, of one that does not block."""
+    def call(self, command, key, *words, client=None):
+        """LOCK.<command>, a command that does not block."""
         actor = self.actor(client) if client else self.outsider
-        self.tell(client, f"LOCK.{command}", key, *words)
-        heard = plainly(actor.attempt(f"LOCK.{command}", key, *words))
+        self.note(client, f"LOCK.{command}", key, *words)
+        reply = plainly(actor.attempt(f"LOCK.{command}", key, *words))
         expected = getattr(self.oracles[key], command.lower())(*words)
-        self.heard(client, heard, expected)
+        self.check(client, reply, expected)
         return expected
 
     def gives_up(self, key, owner, *words):
         """LOCK.CANCEL … RELEASE."""
-        said = ("LOCK.CANCEL", key, owner, "RELEASE", *words)
-        self.tell(None, *said)
-        self.heard(None, plainly(self.outsider.attempt(*said)), self.oracles[key].give_up(owner, *words))
+        command = ("LOCK.CANCEL", key, owner, "RELEASE", *words)
+        self.note(None, *command)
+        self.check(None, plainly(self.outsider.attempt(*command)), self.oracles[key].give_up(owner, *words))
 
-    def tell(self, who, *words):
+    def note(self, who, *words):
         self.story.append(f"{who or 'outsider'}: {' '.join(map(str, words))}")
 
-    def heard(self, who, heard, expected):
-        assert heard == expected, f"{who} heard {heard!r}, not {expected!r}, after\n" + "\n".join(self.story)
+    def check(self, who, reply, expected):
+        assert reply == expected, f"{who} received {reply!r}, not {expected!r}, after\n" + "\n".join(self.story)
 
     # Comparing
 
     def compare(self, at_once=True):
-        """Whose waits have ended, and with what; then what LOCK.INFO says of each key.
+        """Compares the waits that have ended, with their replies; then LOCK.INFO of each key.
 
-        After anything but a command of the module's own the server may take a moment.
+        After other events than commands of the module the server may need a moment.
         """
         for oracle in self.oracles.values():
-            for client, answer in oracle.take_told().items():
+            for client, reply in oracle.take_replies().items():
                 del self.waits_for[client]
-                if client in self.actors:  # it lives
-                    self.heard(client, plainly(self.actors[client].outcome()), answer)
+                if client in self.actors:  # it has not died
+                    self.check(client, plainly(self.actors[client].outcome()), reply)
         if at_once:
             self.agree()
         else:
-            wait_for(self.agree, self.patience, "the server to be as the oracle says")
+            wait_for(self.agree, self.patience, "the server to agree with the oracle")
         for client in self.waits_for:
             if self.actors[client].has_reply():
-                self.heard(client, plainly(self.actors[client].outcome()), NOTHING_YET)
+                self.check(client, plainly(self.actors[client].outcome()), NOTHING_YET)
 
     def agree(self):
         for key, oracle in self.oracles.items():

@@ -1,7 +1,7 @@
-"""Semaphores by SPEC.md section 11, and what else may stand on the same name: the oracle of the random tests.
+"""Semaphores by SPEC.md, section 11, and plain locks of the same name: the oracle of the random tests.
 
-One semaphore is a table of permits and a list of those who wait. No keys and no time: a lease that ends is
-told to it, as `gone_owner`.
+One semaphore is a table of permits and a list of waiters. It has no keys and no time: the test calls
+`gone_owner` when a lease expires.
 """
 
 from .once import is_once
@@ -9,26 +9,26 @@ from .once import is_once
 SEMAPHORE, PLAIN = "SEMAPHORE", "ACQUIRE"
 MODES = {SEMAPHORE: "semaphore", PLAIN: "exclusive"}
 
-# What a request hears that has to wait: nothing yet.
+# The result of a request that has to wait: it has no reply yet.
 NOTHING_YET = "NOTHING YET"
 
 
 class Oracle:
-    """Each method returns the answer: a number, None, the code of an error, or NOTHING_YET."""
+    """Each method returns the reply: a number, None, the code of an error, or NOTHING_YET."""
 
     def __init__(self):
         self.kind = None
-        """Of those who hold; None while nobody does."""
+        """The kind of the holds; None while there are none."""
         self.counts = {}
         """{owner: permits, or holds}"""
         self.line = []
-        """(client, owner, kind, permits, limit) of those who wait, the first one first."""
-        self.told = {}
-        """{client: answer} of the waits that ended, until somebody takes it."""
+        """(client, owner, kind, permits, limit) of the waiters, the first one first."""
+        self.replies = {}
+        """{client: reply} of the waits that have ended, until take_replies()."""
 
-    def take_told(self):
-        told, self.told = self.told, {}
-        return told
+    def take_replies(self):
+        replies, self.replies = self.replies, {}
+        return replies
 
     def fits(self, owner, kind, permits, limit):
         if self.kind is None:
@@ -43,7 +43,7 @@ class Oracle:
         return permits - (self.counts.get(owner, 0) if is_once(kind) and kind == self.kind else 0)
 
     def has(self, owner, kind, permits):
-        """By ONCE: all that it asks for."""
+        """Whether it requests with ONCE, and holds all that it requests."""
         return is_once(kind) and self.lacks(owner, kind, permits if kind == SEMAPHORE else 1) <= 0
 
     def holds_another_kind(self, owner, kind):
@@ -51,13 +51,13 @@ class Oracle:
 
     # Commands
 
-    def ask(self, client, owner, kind, permits, limit, blocks):
+    def request(self, client, owner, kind, permits, limit, blocks):
         if permits > limit:
             return "ERR"
         if self.has(owner, kind, permits):
             return self.counts[owner]
         re_enters = kind != SEMAPHORE and kind == self.kind and owner in self.counts
-        # A plain request looks at the holds only; one for permits stands behind everybody, also its own owner.
+        # A plain request depends only on the holds; one for permits queues behind all waiters, also its own owner's.
         if self.fits(owner, kind, permits, limit) and (re_enters or kind == PLAIN or not self.line):
             count = self.take(owner, kind, permits)
             self.serve_owner(owner)
@@ -70,7 +70,7 @@ class Oracle:
         return NOTHING_YET
 
     def release(self, owner, *words):
-        """`PERMITS k`, or none of it."""
+        """`words`: `PERMITS k`, or none."""
         permits = int(words[1]) if words else 1
         if self.counts.get(owner, 0) < permits or (words and self.kind != SEMAPHORE):
             return "NOTHELD"
@@ -103,7 +103,7 @@ class Oracle:
         left = self.release(owner, *words)
         return {"NOTHELD": 0, "ERR": "ERR"}.get(left, 2)
 
-    # What else happens
+    # Other events
 
     def gone(self):
         """The key is gone."""
@@ -111,17 +111,17 @@ class Oracle:
         self.settle()
 
     def gone_owner(self, owner):
-        """All that the owner has is over: its lease, its session; somebody has taken it out by hand."""
+        """All holds of the owner have ended: its lease or its session, or another client has removed its field."""
         self.counts.pop(owner, None)
         self.settle()
 
-    def set_by_hand(self, owner, permits):
+    def written_by_another_client(self, owner, permits):
         self.counts[owner] = permits
         self.serve_owner(owner)
         self.settle()
 
     def left(self, client):
-        """This client waits no more, and hears nothing (or null)."""
+        """This client does not wait any more, and receives nothing (or null)."""
         self.line = [position for position in self.line if position[0] != client]
         self.serve()
 
@@ -134,23 +134,23 @@ class Oracle:
         self.counts[owner] = self.counts.get(owner, 0) + lacks
         return self.counts[owner]
 
-    def leave(self, position, answer):
+    def leave(self, position, reply):
         self.line.remove(position)
-        self.told[position[0]] = answer
+        self.replies[position[0]] = reply
 
     def settle(self):
         self.kind = self.kind if self.counts else None
         self.serve()
 
     def serve(self):
-        """The grant pass: from the head, as long as the next one fits."""
+        """The grant pass: from the head of the queue, as long as the next request fits."""
         while self.line and self.fits(*self.line[0][1:]):
             position = self.line[0]
             self.leave(position, self.take(*position[1:4]))
             self.serve_owner(position[1])
 
     def serve_owner(self, owner):
-        """Rule 2, which is for locks: who has come by a hold is queued behind others no more."""
+        """Rule 2, which is for locks: an owner that has acquired a hold does not queue behind others any more."""
         if self.kind == SEMAPHORE:
             for position in [position for position in self.line if position[1] == owner and self.has(*position[1:4])]:
                 self.leave(position, self.counts[owner])

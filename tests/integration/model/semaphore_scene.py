@@ -1,4 +1,4 @@
-"""Permits, as steps of schedules, and what a semaphore's keys say."""
+"""Permits, as steps of schedules, and the contents of a semaphore's keys."""
 
 from harness.schedule import BLOCKS, as_map, has
 
@@ -7,12 +7,12 @@ LEASES = "lock:lease:{k}"
 
 
 def takes(name, limit, permits=1, now=None):
-    """This client has `now` permits after that, or those that it asked for."""
+    """Afterwards this client has `now` permits, or those that it requested."""
     return (name, f"LOCK.SEMAPHORE k o{name} {limit} PERMITS {permits} PX {LONG}", permits if now is None else now)
 
 
 def tries(name, limit, permits=1):
-    """And does not get them."""
+    """It is not granted the permits."""
     return (name, f"LOCK.SEMAPHORE k o{name} {limit} PERMITS {permits} PX {LONG}", None)
 
 
@@ -25,7 +25,7 @@ def releases(name, left=0, permits=1):
 
 
 def holds(**permits):
-    """What LOCK.INFO says of who has how many."""
+    """The permits of each owner in LOCK.INFO."""
 
     def same(found):
         return {one["owner"]: one["holds"] for one in map(as_map, found)} == {
@@ -36,6 +36,6 @@ def holds(**permits):
 
 
 def permits_of(server, key="k"):
-    """{owner: permits}, as LOCK.INFO tells it: of the living only."""
+    """{owner: permits} in LOCK.INFO, which has only permits whose leases have not expired."""
     info = server.control.execute_command("LOCK.INFO", key)
     return {one["owner"]: one["holds"] for one in map(as_map, as_map(info)["holders"])} if info else {}

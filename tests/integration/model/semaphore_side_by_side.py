@@ -1,4 +1,4 @@
-"""A server and the oracle of semaphore.py, told the same and compared after every step."""
+"""A server and the oracle of semaphore.py, which get the same commands and are compared after every step."""
 
 from harness.schedule import as_map
 
@@ -12,26 +12,26 @@ class SemaphoresSideBySide(SideBySide):
         super().__init__(server, keys, patience)
         self.oracles = {key: Oracle() for key in keys}
 
-    def ask(self, client, key, owner, kind=SEMAPHORE, permits=1, limit=1, blocks=True, *, lease=LEASE, session=False):
-        """Returns what is heard at once."""
+    def request(self, client, key, owner, kind=SEMAPHORE, permits=1, limit=1, blocks=True, *, lease=LEASE, session=False):
+        """Returns the reply, or NOTHING_YET."""
         asks = (limit, "PERMITS", permits) if kind == SEMAPHORE else ()
         ends = ("SESSION",) if session else ("PX", lease)
         words = (f"LOCK.{kind}", key, owner, *asks, *options(kind), *ends, *(("BLOCK", 0) if blocks else ()))
         actor = self.actor(client)
-        self.tell(client, *words)
+        self.note(client, *words)
         actor.send(*words)
-        expected = self.oracles[key].ask(client, owner, kind, permits, limit, blocks)
+        expected = self.oracles[key].request(client, owner, kind, permits, limit, blocks)
         if expected == NOTHING_YET:
             self.waits_for[client] = key
             actor.wait_blocked()
         else:
-            self.heard(client, plainly(actor.outcome()), expected)
+            self.check(client, plainly(actor.outcome()), expected)
         return expected
 
     def dies(self, client, how):
-        """A client that waits: its connection is reset, closed or killed."""
+        """A waiting client dies: its connection is reset, closed or killed."""
         actor = self.actors[client]
-        self.tell(client, f"({how})")
+        self.note(client, f"({how})")
         if how == "kill":
             self.outsider.call("CLIENT", "KILL", "ID", actor.client_id)
         (actor.kill_socket if how == "reset" else actor.close)()

@@ -1,4 +1,4 @@
-"""A failover by Sentinels under load: what is there before it, and what has to be there after it."""
+"""A failover by Sentinels under load: the state before it, and what must still be true after it."""
 
 import time
 
@@ -10,10 +10,10 @@ from harness.schedule import as_map
 from .beliefs import too_many, tokens_that_did_not_grow
 from .sentinel_clients import AGAIN, Bound, Client, Queued, Terms
 
-# Who asks and releases all the time; the numbers of clients.
+# The clients that acquire and release all the time, by number.
 LOAD = {"plain": 2, "fair": 2, "read": 2, "write": 1, "session": 2, "fenced": 2, "permit": 3}
-# Taken once before the failover. One that is granted to somebody else after it was lost.
-STANDING = (
+# Acquired once before the failover. If such a lock is granted to another client after it, the hold was lost.
+KEPT = (
     "LOCK.ACQUIRE kept o", "LOCK.FAIR kept-fair o", "LOCK.RWREAD kept-read o1", "LOCK.RWREAD kept-read o2",
     "LOCK.RWWRITE kept-write o", "LOCK.ACQUIRE kept-fenced o FENCED", "LOCK.SEMAPHORE kept-permits o 3 PERMITS 2",
     "LOCK.MACQUIRE 2 kept-one kept-two o", "LOCK.FAIR queue head",
@@ -26,22 +26,22 @@ def holders_of(server, key):
 
 
 def waiters_of(server, key):
-    """Who waits, in order, and by which connection: None has a reserved position."""
+    """The waiters in order, each with its connection; a reserved position has None."""
     info = as_map(server.control.execute_command("LOCK.INFO", key) or [])
     return [(waiter["owner"], waiter["client"]) for waiter in map(as_map, info.get("waiters", []))]
 
 
-def said(server, *words):
-    """Its answer, or an error that is one; asked again while it is null, or writes are refused."""
+def reply_to(server, *words):
+    """The reply, or an error; the command is repeated while the reply is null, or writes are refused."""
 
-    def answer():
+    def attempt():
         try:
-            heard = server.control.execute_command(*words)
+            reply = server.control.execute_command(*words)
         except ResponseError as error:
-            heard = None if code_of(error) in AGAIN else error
-        return None if heard is None else [heard]
+            reply = None if code_of(error) in AGAIN else error
+        return None if reply is None else [reply]
 
-    return wait_for(answer, 30, f"an answer to {words}")[0]
+    return wait_for(attempt, 30, f"a reply to {words}")[0]
 
 
 class Scene:
@@ -53,7 +53,7 @@ class Scene:
         self.newcomer = Queued(self.terms, "newcomer")
         self.bound = Bound(self.terms, "bound")
         self._more = []
-        self.standing = {}  # key: (who holds it, until when)
+        self.kept = {}  # key: (its holders, when its lease expires)
         self._token = 0
 
     # Before it
@@ -62,23 +62,23 @@ class Scene:
         for client in [*self.load, self.bound]:
             client.start()
         self.wait_served(self.load)
-        wait_for(lambda: len(self.bound.told) > 1, 20, "the session to be renewed")
-        self._take_standing()
+        wait_for(lambda: len(self.bound.granted_at) > 1, 20, "the session to be renewed")
+        self._acquire_kept()
         for number, client in enumerate(self.queue, 1):
             client.start()
             wait_for(lambda number=number: len(waiters_of(self.old, "queue")) == number, 20, "it to wait")
-        said(self.old, "SET", "mark", "after all that")  # WAIT is about what its own connection has written
+        reply_to(self.old, "SET", "mark", "after all that")  # WAIT waits for the writes of its own connection
         wait_for(lambda: self.old.control.execute_command("WAIT", 2, 100) == 2, 20, "the replicas to have it all")
 
-    def _take_standing(self):
-        asked = time.monotonic()
-        for text in STANDING:
-            answer = said(self.old, *text.split(), "PX", self.terms.lease_ms, *self.terms.replicas)
+    def _acquire_kept(self):
+        requested = time.monotonic()
+        for text in KEPT:
+            reply = reply_to(self.old, *text.split(), "PX", self.terms.lease_ms, *self.terms.replicas)
             if "FENCED" in text:
-                self._token = answer
-        for key in {word for text in STANDING for word in text.split() if word.startswith(("kept", "queue"))}:
-            self.standing[key] = holders_of(self.old, key), asked + self.terms.lease_ms / 1000
-            assert self.standing[key][0], f"nobody holds {key}"
+                self._token = reply
+        for key in {word for text in KEPT for word in text.split() if word.startswith(("kept", "queue"))}:
+            self.kept[key] = holders_of(self.old, key), requested + self.terms.lease_ms / 1000
+            assert self.kept[key][0], f"{key} is free"
 
     def add(self, *clients):
         self._more += clients
@@ -88,9 +88,9 @@ class Scene:
     # The failover
 
     def wait_failover(self, fail):
-        """fail(the master); returns after how long a new one has been there, in seconds."""
+        """Calls fail(the master); returns how long it took until there was a new one, in seconds."""
         for client in self.queue:
-            client.may_ask.clear()
+            client.may_send.clear()
         self.failed_at = time.monotonic()
         fail(self.old)
         self.new = self.group.wait_failover(self.old)
@@ -99,18 +99,19 @@ class Scene:
 
     # After it
 
-    def check_standing(self):
-        """What was acknowledged is there, unless its time is over; returns how many were looked at in time."""
+    def check_kept(self):
+        """All acknowledged holds still exist, unless their leases have expired; returns how many were checked before
+        that."""
         seen = 0
-        for key, (before, until) in self.standing.items():
+        for key, (before, until) in self.kept.items():
             after = holders_of(self.new, key)
             if time.monotonic() < until:
-                assert after == before, f"{key} was held by {before}, and is by {after}"
+                assert after == before, f"{key} was held by {before}, and now by {after}"
                 seen += 1
         return seen
 
     def check_queue(self):
-        """Those who waited have kept their positions, in whatever order they come back."""
+        """The waiters have kept their positions, in whatever order they return."""
         owners = [client.owner for client in self.queue]
         found = [owner for owner, _ in waiters_of(self.new, "queue")]
         assert found == owners, f"the queue is {found}"
@@ -118,15 +119,15 @@ class Scene:
         present = [self.newcomer]
         self._wait_queue([*owners, self.newcomer.owner], present)
         for client in reversed(self.queue):
-            client.may_ask.set()
+            client.may_send.set()
             present.append(client)
             self._wait_queue([*owners, self.newcomer.owner], present)
-        # Or its lease is over.
-        said(self.new, "LOCK.RELEASE", "queue", "head")
-        everybody = [*self.queue, self.newcomer]
-        self.wait_served(everybody, 1)
-        order = sorted(everybody, key=lambda client: client.told)
-        assert order == everybody, f"granted in the order {order}"
+        # An error is accepted: the lease may have expired.
+        reply_to(self.new, "LOCK.RELEASE", "queue", "head")
+        waiters = [*self.queue, self.newcomer]
+        self.wait_served(waiters, 1)
+        order = sorted(waiters, key=lambda client: client.granted_at)
+        assert order == waiters, f"granted in the order {order}"
 
     def _wait_queue(self, owners, present):
         present = {client.owner for client in present}
@@ -140,38 +141,38 @@ class Scene:
         wait_for(as_expected, 30, "the positions in the queue")
 
     def check_token(self):
-        """An owner that re-enters is given a larger one than the old master gave it."""
+        """An owner that re-enters receives a larger token than from the old master."""
         words = ("LOCK.ACQUIRE", "kept-fenced", "o", "PX", self.terms.lease_ms, "FENCED", *self.terms.replicas)
-        token = said(self.new, *words)
+        token = reply_to(self.new, *words)
         assert token > self._token
 
     def is_bound(self):
-        """The session has been bound again, to a connection of the new master's."""
+        """Whether the session has been bound again, to a connection of the new master."""
         holders = as_map(self.new.control.execute_command("LOCK.INFO", "bound") or []).get("holders", [])
         return any(as_map(hold)["session"] is not None for hold in holders)
 
     def wait_served(self, clients, times=2, since=0.0, timeout=60):
-        """Each of them has been granted the lock so often, since then."""
+        """Waits until each of them has been granted the lock `times` times after `since`."""
 
         def all_served():
             self._check_alive()
-            waiting = [client.name for client in clients if sum(told > since for told in client.told) < times]
-            assert not waiting, f"{waiting} have not had it {times} times"
+            waiting = [one.name for one in clients if sum(granted > since for granted in one.granted_at) < times]
+            assert not waiting, f"{waiting} have not acquired it {times} times"
             return True
 
-        wait_for(all_served, timeout, "everybody to be served")
+        wait_for(all_served, timeout, "all clients to be granted their locks")
 
     def without_service(self):
-        """The longest time, in seconds, in which no client of a kind was granted anything, and of all together."""
-        told = {}
+        """The longest time, in seconds, in which no client of a kind was granted a lock, and no client of any kind."""
+        grants = {}
         for client in self.load:
-            told.setdefault(client.name.rstrip("0123456789"), []).extend(client.told)
-        told["all"] = [moment for moments in told.values() for moment in moments]
-        return {kind: round(self._longest_gap(sorted(moments)), 1) for kind, moments in told.items()}
+            grants.setdefault(client.name.rstrip("0123456789"), []).extend(client.granted_at)
+        grants["all"] = [moment for moments in grants.values() for moment in moments]
+        return {kind: round(self._longest_gap(sorted(moments)), 1) for kind, moments in grants.items()}
 
-    def _longest_gap(self, told):
-        """That ends after the failure."""
-        return max(after - before for before, after in zip(told, told[1:]) if after > self.failed_at)
+    def _longest_gap(self, moments):
+        """The longest gap that ends after the failure."""
+        return max(after - before for before, after in zip(moments, moments[1:]) if after > self.failed_at)
 
     # Its end
 
@@ -184,13 +185,13 @@ class Scene:
                 raise AssertionError(f"{client.name} failed") from client.failure
 
     def end(self):
-        self.terms.over.set()
+        self.terms.ended.set()
         for client in self._clients():
             if client.is_alive():
                 client.join()
 
     def check_history(self):
-        """Nobody has counted on a lock that somebody else counted on, and tokens have grown."""
+        """No two clients believed to hold one lock at the same moment, and tokens have grown."""
         self._check_alive()
         assert too_many(self.terms.beliefs) == []
         assert tokens_that_did_not_grow(self.terms.beliefs) == []

@@ -1,10 +1,10 @@
-"""What servers differ in, and whether the module is loaded."""
+"""Differences between servers, and whether the module is loaded."""
 
 
-def says_nothing_of_its_own(server):
+def module_sends_no_commands(server):
     return server.is_valkey or server.version >= (7, 2)
 
 
 def is_loaded(client):
-    # Not the only one: some servers bring modules of their own.
+    # It need not be the only module: some servers have modules of their own.
     return "lock" in [module["name"] for module in client.module_list()]

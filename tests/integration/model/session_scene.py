@@ -1,6 +1,6 @@
-"""Sessions in tests: binding holds to connections, looking at what is bound, ending connections.
+"""Sessions in tests: how to bind holds to connections, to find out what is bound, and to end connections.
 
-A test file whose sessions end imports `server` from here, in place of the harness's: its grace is short.
+A test file whose sessions end imports `server` from here, instead of the harness's: its grace is short.
 """
 
 import pytest
@@ -18,7 +18,7 @@ each_command = pytest.mark.parametrize("command", COMMANDS)
 
 @pytest.fixture
 def server(server):
-    """With the usual lease of 30 s: what becomes free sooner has been released."""
+    """With the default lease of 30 s: a lock that becomes free sooner has been released."""
     server.control.config_set("lock.session-grace", GRACE)
     return server
 
@@ -30,11 +30,11 @@ def short_leases(server):
 
 @pytest.fixture
 def long_grace(server):
-    """A grace that no test waits for."""
+    """A grace that is longer than any test."""
     server.control.config_set("lock.session-grace", LONG)
 
 
-# Looking
+# Queries
 
 
 def holders(server, key="k", db=0):
@@ -46,13 +46,13 @@ def holders(server, key="k", db=0):
 
 
 def session(server, key="k", db=0):
-    """Whom the only holder's hold is bound to."""
+    """The client to which the only holder's hold is bound."""
     [(_, bound)] = holders(server, key, db).values()
     return bound
 
 
 def sessions(server):
-    """On a server of the test's own: others leave some in their grace."""
+    """Only for a server of the test's own: on a shared one, other tests leave sessions in their grace."""
     return server.info("lock")["lock_sessions"]
 
 
@@ -65,7 +65,7 @@ def wait_free(server, *keys, db=0):
 
 
 def wait_noticed(server, key="k", db=0):
-    """Until the server knows that the connection has closed."""
+    """Waits until the server has noticed that the connection has closed."""
     wait_for(lambda: session(server, key, db) is None, what="the connection's end to be noticed")
 
 

@@ -1,4 +1,4 @@
-"""Clients that wait for a lock and do not read the answer: what is granted to them is a ghost's."""
+"""Clients that wait for a lock and do not read the reply: the grant is an orphaned grant."""
 
 import pytest
 
@@ -12,7 +12,7 @@ KINDS = {
     "reader": ("LOCK.RWREAD", "k", "{}"),
     "writer": ("LOCK.RWWRITE", "k", "{}"),
     "semaphore": ("LOCK.SEMAPHORE", "k", "{}", 1),
-    "several": ("LOCK.MACQUIRE", 1, "k", "{}"),
+    "multikey": ("LOCK.MACQUIRE", 1, "k", "{}"),
 }
 HOLDERS = {"reader": "writer", "writer": "writer", "semaphore": "semaphore"}
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -22,9 +22,9 @@ def request(kind, owner, *more):
     return [str(word).format(owner) for word in KINDS[kind]] + ["PX", HOUR, *more]
 
 
-def make_ghost(server, kind="plain", *more, **options):
-    """A client to which `k` has been granted after a wait, as `w`, and that has read nothing."""
-    waiter = server.actor("ghost", **options)
+def make_orphaned_grant(server, kind="plain", *more, **options):
+    """A client to which `k` has been granted after a wait, to the owner `w`, and that has not read the reply."""
+    waiter = server.actor("orphan", **options)
     holder = server.client(db=options.get("db", 0))
     holder.execute_command(*request(HOLDERS.get(kind, "plain"), "h"))
     waiter.send(*request(kind, "w", "BLOCK", 0, *more))
@@ -40,17 +40,17 @@ def holders_of(client, key="k"):
 
 
 def unconfirmed(server, key="k", db=0):
-    """What LOCK.INFO says of each holder."""
+    """The field of LOCK.INFO for each holder."""
     return {one["owner"]: one["unconfirmed"] for one in holders_of(server.client(db=db), key)}
 
 
 def unconfirmed_grants(server):
-    """What INFO says: how many, and the age of the oldest."""
+    """The fields of INFO: the number of grants, and the age of the oldest."""
     info = server.info("lock")
     return info["lock_unconfirmed_grants"], info["lock_unconfirmed_oldest_ms"]
 
 
-def assert_a_ghost(server, owner="w", db=0):
+def assert_unconfirmed(server, owner="w", db=0):
     age = unconfirmed(server, db=db)[owner]
     assert age is not None
     grants, oldest = unconfirmed_grants(server)

@@ -1,4 +1,4 @@
-"""Commands in a line of words, and clients that wait for a lock."""
+"""Commands as lines of words, and clients that wait for a lock."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def say(server, command):
 
 @pytest.fixture
 def wait_as(actor):
-    """wait_as("w", "k"): a client that waits as `w` for `k`, for ever."""
+    """wait_as("w", "k"): a client that waits as the owner `w` for `k`, without a timeout."""
 
     def wait(owner="w", key="k", **options):
         waiter = actor(owner, **options)
@@ -22,7 +22,7 @@ def wait_as(actor):
 
 
 def assert_handed_off(server, actor):
-    """The drain hands a lock off: it has worked through all that was due before."""
+    """Waits until the drain has handed off another lock: then it has processed all that was due before."""
     assert server.control.execute_command("LOCK.ACQUIRE", "last", "o") == 1
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "last", "p", "BLOCK", 0)

@@ -1,4 +1,4 @@
-"""A lock, its holder, and who watches it."""
+"""A lock, its holder, and clients that watch it."""
 
 from harness.schedule import as_map
 
@@ -26,7 +26,7 @@ HOLDS = {
     "fair": "LOCK.FAIR k o PX {HOUR}",
     "read": "LOCK.RWREAD k o PX {HOUR}",
     "write": "LOCK.RWWRITE k o PX {HOUR}",
-    "one of several": "LOCK.MACQUIRE 2 k l o PX {HOUR}",
+    "multikey": "LOCK.MACQUIRE 2 k l o PX {HOUR}",
     "permit": "LOCK.SEMAPHORE k o 5 PX {HOUR}",
 }
 

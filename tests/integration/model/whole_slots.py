@@ -1,4 +1,4 @@
-"""Slots that the servers move by themselves, whole: Valkey from 9.0 on, Redis from 8.4 on."""
+"""Whole slots that the servers move by themselves: Valkey from 9.0 on, Redis from 8.4 on."""
 
 from harness import wait_for
 from harness.schedule import as_map
@@ -15,7 +15,7 @@ def rows(reply):
 
 
 def begin_move(slot, source, target, last=None):
-    """Of one slot, or of all up to the last one. Returns what tells whether the move is over."""
+    """Begins to move one slot, or all up to `last`. Returns a function: has the move ended?"""
     last = slot if last is None else last
     if source.server.is_valkey:
         assert source.cluster("MIGRATESLOTS", "SLOTSRANGE", slot, last, "NODE", target.id) == "OK"

@@ -3,8 +3,8 @@
 import pytest
 
 from harness import scaled_ms, wait_for
-from model.mutations import FAILURES, MUTATIONS, SAYS_NO_AT_ONCE, TAKE, WAIT
-from model.told import TOLD
+from model.mutations import FAILURES, MUTATIONS, FAILS_AT_ONCE, TAKE, WAIT
+from model.reported import REPORTED
 from model.waiting_scene import HOUR, say, wait_as  # noqa: F401
 
 COUNTERS = ["granted_at_once", "granted_after_wait", "granted_by_reentry", "repeats", "releases", "forced", "lease_ends"]
@@ -49,16 +49,16 @@ def test_info_has_all_fields_and_they_begin_at_zero(make_server):
     assert "lock_waiters" in server.info("modules")
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", REPORTED)
 def test_command_is_counted(server, name):
     mutation = MUTATIONS[name]
     waiter = mutation.arrange(server)
-    with counts(server, **TOLD[name][0]):
-        say(server, mutation.says)
-        mutation.has_answered(waiter)
+    with counts(server, **REPORTED[name][0]):
+        say(server, mutation.command)
+        mutation.check_waiter(waiter)
 
 
-@pytest.mark.parametrize("name", SAYS_NO_AT_ONCE)
+@pytest.mark.parametrize("name", FAILS_AT_ONCE)
 def test_failure_is_not_counted(server, actor, name):
     for command in FAILURES[name].before:
         say(server, command)

@@ -24,7 +24,7 @@ def redisson(server):
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_message_is_published_when_a_lock_becomes_free(server, redisson, name):
     MUTATIONS[name].perform(server)
-    assert redisson.heard() == FREED.get(name, [])
+    assert redisson.new_messages() == FREED.get(name, [])
 
 
 @pytest.mark.parametrize("key", ["a{b}c", "{k}", "a}b", "k k", ""])
@@ -32,7 +32,7 @@ def test_channel_is_the_one_that_redisson_uses(server, redisson, key):
     server.control.execute_command("LOCK.ACQUIRE", key, "o")
     server.control.execute_command("LOCK.RELEASE", key, "o")
     channel = "redisson_lock__channel:" + (key if "{" in key else f"{{{key}}}")
-    assert redisson.heard() == [(channel, "0")]
+    assert redisson.new_messages() == [(channel, "0")]
 
 
 @pytest.mark.parametrize("freed", ["LOCK.RELEASE k o", "LOCK.FORCE k", "LOCK.MRELEASE 1 k o"])
@@ -45,7 +45,7 @@ def test_message_is_published_when_only_a_reserved_position_is_left(server, acto
     waiter.wait_blocked().kill_socket()
     wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the position to be without a client")
     say(server, freed)
-    assert redisson.heard() == [FREE]
+    assert redisson.new_messages() == [FREE]
     assert server.info("lock")["lock_contended_locks"] == 1
     assert actor().call("LOCK.FAIR", "k", "w") == 1
 
@@ -53,7 +53,7 @@ def test_message_is_published_when_only_a_reserved_position_is_left(server, acto
 def test_nothing_is_published_after_interop_is_switched_off(server, redisson):
     server.control.config_set("lock.redisson-interop", "no")
     MUTATIONS["release"].perform(server)
-    assert redisson.heard() == []
+    assert redisson.new_messages() == []
 
 
 def test_message_is_published_once_on_a_replica(make_server):
@@ -61,7 +61,7 @@ def test_message_is_published_once_on_a_replica(make_server):
     replica = master.start_replica()
     redisson = Listener(replica, master)
     MUTATIONS["release"].perform(master)
-    assert redisson.heard() == [FREE]
+    assert redisson.new_messages() == [FREE]
 
 
 def cluster_of_a_master_and_its_replica(make_server):
@@ -93,5 +93,5 @@ def test_message_is_published_once_on_a_replica_in_a_cluster(make_server):
     of_the_shard.call("SSUBSCRIBE", FREE[0])
     MUTATIONS["release"].perform(master)
     wait_for_sync(master, replica)
-    assert redisson.heard() == [FREE]
+    assert redisson.new_messages() == [FREE]
     assert of_the_shard.reply() == ["smessage", *FREE]

@@ -5,7 +5,7 @@ import pytest
 
 from harness import wait_for
 from harness.schedule import as_map
-from model.unconfirmed_scene import assert_a_ghost, assert_none, each_kind, holders_of, make_ghost, request
+from model.unconfirmed_scene import assert_unconfirmed, assert_none, each_kind, holders_of, make_orphaned_grant, request
 from model.unconfirmed_scene import unconfirmed, unconfirmed_grants
 from model.waiting_scene import HOUR, say
 
@@ -14,16 +14,16 @@ from model.waiting_scene import HOUR, say
 def test_unconfirmed_grant_is_shown_with_its_age(make_server, kind):
     server = make_server()
     began = server.now_ms()
-    make_ghost(server, kind)
-    assert_a_ghost(server)
+    make_orphaned_grant(server, kind)
+    assert_unconfirmed(server)
     shown, (_, oldest) = unconfirmed(server)["w"], unconfirmed_grants(server)
     assert 0 <= shown <= server.now_ms() - began
     wait_for(lambda: unconfirmed(server)["w"] > shown + 50, what="the age to grow")
     assert unconfirmed_grants(server)[1] > oldest
 
 
-def test_unconfirmed_is_the_last_field_of_a_holder(server, client):
-    make_ghost(server)
+def test_is_the_last_field_of_a_holder(server, client):
+    make_orphaned_grant(server)
     [holder] = holders_of(client)
     assert list(holder) == ["owner", "mode", "holds", "pttl", "session", "unconfirmed"]
     assert isinstance(holder["unconfirmed"], int)
@@ -38,9 +38,9 @@ def test_grant_without_a_wait_is_not_unconfirmed(server, kind):
 
 def test_only_holders_that_have_waited_are_unconfirmed(server):
     """One reader has waited, the other has not."""
-    make_ghost(server, "reader")
+    make_orphaned_grant(server, "reader")
     server.control.execute_command(*request("reader", "r"))
-    assert_a_ghost(server)
+    assert_unconfirmed(server)
     assert unconfirmed(server)["r"] is None
 
 
@@ -51,19 +51,19 @@ ANYTHING = ["PING", "GET k", "LOCK.INFO k", "LOCK.TOP", "LOCK.RELEASE l o", "MUL
 REQUESTS = ["LOCK.ACQUIRE l o", "LOCK.ACQUIRE k o", "LOCK.ACQUIRE k w"]
 
 
-@pytest.mark.parametrize("command", ANYTHING + REQUESTS)
-def test_any_command_of_the_connection_confirms(server, command):
-    client = make_ghost(server)
-    assert_a_ghost(server)
+@pytest.mark.parametrize("says", ANYTHING + REQUESTS)
+def test_who_says_anything_is_none(server, says):
+    client = make_orphaned_grant(server)
+    assert_unconfirmed(server)
     assert client.reply() == 1
     client.attempt(*command.split())
     assert_none(server)
 
 
 @each_kind
-def test_request_of_the_connection_for_another_lock_confirms(server, kind):
-    """Also while that request waits."""
-    client = make_ghost(server, kind)
+def test_who_asks_for_the_next_lock_is_none(server, kind):
+    """Also while it waits for that."""
+    client = make_orphaned_grant(server, kind)
     say(server, "LOCK.ACQUIRE l o")
     client.reply()
     client.send("LOCK.ACQUIRE", "l", "w", "BLOCK", 0)
@@ -83,11 +83,11 @@ def test_command_sent_before_the_grant_confirms(server):
     assert_none(server)
 
 
-def test_commands_of_another_connection_do_not_confirm(server, actor):
-    make_ghost(server)
-    for command in ANYTHING + REQUESTS[:2]:
-        actor().attempt(*command.split())
-    assert_a_ghost(server)
+def test_another_connection_is_another(server, actor):
+    make_orphaned_grant(server)
+    for says in ANYTHING + REQUESTS[:2]:
+        actor().attempt(*says.split())
+    assert_unconfirmed(server)
 
 
 # ---- a command for the owner ----
@@ -106,25 +106,25 @@ CONFIRMS = {
 }
 
 
-@pytest.mark.parametrize("what", CONFIRMS)
-def test_command_for_the_owner_confirms(server, actor, what):
-    make_ghost(server)
-    assert_a_ghost(server)
-    actor().call(*CONFIRMS[what].split())
+@pytest.mark.parametrize("what", FOLLOWS_UP)
+def test_who_speaks_for_the_owner_follows_it_up(server, actor, what):
+    make_orphaned_grant(server)
+    assert_unconfirmed(server)
+    actor().call(*FOLLOWS_UP[what].split())
     assert_none(server)
 
 
 @pytest.mark.parametrize("kind", ["reader", "writer", "semaphore"])
-@pytest.mark.parametrize("command", ["LOCK.RENEW k w", "LOCK.RELEASE k w", "LOCK.WATCH k w"])
-def test_grant_of_every_kind_is_confirmed_by_its_owner(server, actor, kind, command):
-    make_ghost(server, kind)
-    actor().call(*command.split())
+@pytest.mark.parametrize("says", ["LOCK.RENEW k w", "LOCK.RELEASE k w", "LOCK.WATCH k w"])
+def test_of_every_kind(server, actor, kind, says):
+    make_orphaned_grant(server, kind)
+    actor().call(*says.split())
     assert_none(server)
 
 
-def test_release_of_one_of_two_holds_confirms(server, actor):
-    """The owner received a reply, and knows how many holds are left."""
-    make_ghost(server, "semaphore")
+def test_one_of_two_holds_released_is_followed_up(server, actor):
+    """Its owner was answered, and knows how many it has left."""
+    make_orphaned_grant(server, "semaphore")
     assert actor().call("LOCK.SEMAPHORE", "k", "w", 2) == 2
     assert actor().call("LOCK.RELEASE", "k", "w") == 1
     assert_none(server)
@@ -135,19 +135,19 @@ def test_release_of_one_of_two_holds_confirms(server, actor):
     ["LOCK.RENEW k o", "LOCK.RELEASE k o", "LOCK.CANCEL k w", "LOCK.GUARD k o PING", "LOCK.WATCH k o", "PTTL k"]
     + ["LOCK.RENEW l w", "LOCK.ACQUIRE l w", "LOCK.WATCH l w", "LOCK.ACQUIRE k o", "HGETALL k"],
 )
-def test_commands_for_other_owners_and_locks_do_not_confirm(server, actor, command):
-    make_ghost(server)
-    actor().attempt(*command.split())
-    assert_a_ghost(server)
+def test_what_is_said_of_others_does_not(server, actor, says):
+    make_orphaned_grant(server)
+    actor().attempt(*says.split())
+    assert_unconfirmed(server)
 
 
-def test_commands_in_another_database_do_not_confirm(server, actor):
-    make_ghost(server)
+def test_another_database_is_another(server, actor):
+    make_orphaned_grant(server)
     other = actor()
     other.call("SELECT", 1)
-    for command in ("LOCK.ACQUIRE k w", "LOCK.RENEW k w", "LOCK.RELEASE k w", "FLUSHDB"):
-        other.call(*command.split())
-    assert_a_ghost(server)
+    for says in ("LOCK.ACQUIRE k w", "LOCK.RENEW k w", "LOCK.RELEASE k w", "FLUSHDB"):
+        other.call(*says.split())
+    assert_unconfirmed(server)
 
 
 # ---- several grants ----
@@ -181,7 +181,7 @@ def test_close_of_one_of_two_clients_that_were_granted_does_not_confirm(server, 
     clients = granted_together(server)
     clients[closes].kill_socket()
     wait_for(lambda: not clients[closes].is_connected(), what="the connection to close")
-    assert_a_ghost(server)
+    assert_unconfirmed(server)
 
 
 def test_each_lock_of_a_multikey_grant_is_counted(server):
@@ -226,8 +226,8 @@ def test_oldest_is_the_age_of_the_oldest_that_is_left(server):
 # ---- where they are shown ----
 
 
-def test_unconfirmed_grant_is_shown_in_a_transaction_and_a_script(server, actor):
-    make_ghost(server)
+def test_is_seen_from_a_transaction_and_a_script(server, actor):
+    make_orphaned_grant(server)
     client = actor()
     for command in ("MULTI", "LOCK.INFO k", "INFO lock"):
         client.call(*command.split())
@@ -245,17 +245,17 @@ def test_unconfirmed_grant_is_found_after_a_transaction_on_another_slot(make_ser
     server = make_server(cluster_enabled="yes")
     server.control.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     wait_for(lambda: "cluster_state:ok" in server.actor().call("CLUSTER", "INFO"), 20, "the cluster")
-    make_ghost(server)
+    make_orphaned_grant(server)
     client = server.actor()
     for command in ("MULTI", "GET another", "INFO lock", "EXEC"):
         client.call(*command.split())
-    assert_a_ghost(server)
+    assert_unconfirmed(server)
     say(server, "DEL k")
     assert unconfirmed_grants(server) == (0, 0)
 
 
-def test_permission_for_lock_info_suffices_to_see_it(server):
-    make_ghost(server)
+def test_who_looks_may_do_nothing_else(server):
+    make_orphaned_grant(server)
     server.control.execute_command("ACL", "SETUSER", "eve", "on", "nopass", "~k", "-@all", "+lock.info", "+client|id")
     client = server.client(username="eve", password="any")
     [holder] = holders_of(client)

@@ -5,7 +5,7 @@ import pytest
 
 from harness import scaled_ms, wait_for, wait_for_sync
 from model.server_scene import is_loaded
-from model.unconfirmed_scene import assert_a_ghost, assert_none, each_kind, make_ghost, request, unconfirmed, unconfirmed_grants
+from model.unconfirmed_scene import assert_unconfirmed, assert_none, each_kind, make_orphaned_grant, request, unconfirmed, unconfirmed_grants
 from model.waiting_scene import HOUR, say
 
 MOST = 256  # UNCONFIRMED_MOST
@@ -15,7 +15,7 @@ ENDS = ["DEL k", "UNLINK k", "HDEL k w", "PEXPIRE k 0", "RENAME k l", "FLUSHDB",
 
 @pytest.mark.parametrize("end", ENDS)
 def test_end_of_the_hold_ends_the_record(server, end):
-    make_ghost(server)
+    make_orphaned_grant(server)
     say(server, end)
     assert unconfirmed_grants(server) == (0, 0)
 
@@ -23,7 +23,7 @@ def test_end_of_the_hold_ends_the_record(server, end):
 @pytest.mark.parametrize("end", ENDS[:-1])
 def test_next_hold_of_the_owner_is_not_unconfirmed(server, end):
     """No INFO was requested in between."""
-    make_ghost(server)
+    make_orphaned_grant(server)
     say(server, end)
     say(server, "LOCK.ACQUIRE k w")
     assert_none(server)
@@ -31,23 +31,23 @@ def test_next_hold_of_the_owner_is_not_unconfirmed(server, end):
 
 def test_next_hold_after_a_wait_has_its_own_age(server):
     """Its age counts from its own grant."""
-    first = make_ghost(server)
+    first = make_orphaned_grant(server)
     wait_for(lambda: unconfirmed(server)["w"] > 100, what="time to pass")
     say(server, "DEL k")
     began = server.now_ms()
-    second = make_ghost(server)
-    assert_a_ghost(server)
+    second = make_orphaned_grant(server)
+    assert_unconfirmed(server)
     assert unconfirmed(server)["w"] <= server.now_ms() - began
     first.reply()
     first.call("PING")
-    assert_a_ghost(server)
+    assert_unconfirmed(server)
     assert second.reply() == 1
 
 
 def test_end_of_the_lease_ends_the_record(server):
-    make_ghost(server)
+    make_orphaned_grant(server)
     say(server, f"PEXPIRE k {scaled_ms(1000)}")
-    assert_a_ghost(server)
+    assert_unconfirmed(server)
     wait_for(lambda: unconfirmed_grants(server) == (0, 0), what="the lease to expire")
 
 
@@ -79,7 +79,7 @@ def by_an_administrator(server, orphan):
 @pytest.mark.parametrize("close", [by_reset, by_fin, by_an_administrator])
 def test_close_of_the_connection_ends_the_record(server, close):
     """The hold remains until its lease expires, but no connection is left that could confirm it."""
-    orphan = make_ghost(server)
+    orphan = make_orphaned_grant(server)
     close(server, orphan)
     wait_for(lambda: not orphan.is_connected(), what="the connection to close")
     assert unconfirmed(server) == {"w": None}
@@ -96,7 +96,7 @@ def test_hold_of_a_session_is_unconfirmed_while_it_is_connected(make_server):
     orphan.wait_blocked()
     say(server, "LOCK.RELEASE k h")
     wait_for(lambda: unconfirmed(server).get("w", 0) > 2 * lease, 10, "it to outlive its lease")
-    assert_a_ghost(server)
+    assert_unconfirmed(server)
     orphan.kill_socket()
     wait_for(lambda: server.control.exists("k") == 0, what="the hold to be released")
     assert_none(server)
@@ -114,28 +114,28 @@ def test_client_that_died_before_the_reply_leaves_no_unconfirmed_grant(server, a
 
 def test_swapdb_moves_the_record(server):
     """The hold is in the other database, and commands confirm it there."""
-    make_ghost(server)
+    make_orphaned_grant(server)
     say(server, "SWAPDB 0 3")
-    assert_a_ghost(server, db=3)
+    assert_unconfirmed(server, db=3)
     server.client(db=0).execute_command("LOCK.ACQUIRE", "k", "w")
-    assert_a_ghost(server, db=3)
+    assert_unconfirmed(server, db=3)
     say(server, "SWAPDB 3 0")
-    assert_a_ghost(server)
+    assert_unconfirmed(server)
     say(server, "SWAPDB 0 3")
     server.client(db=3).execute_command("LOCK.RENEW", "k", "w")
     assert_none(server)
 
 
 def test_flush_of_another_database_keeps_the_record(server):
-    make_ghost(server, db=2)
+    make_orphaned_grant(server, db=2)
     server.client(db=1).execute_command("FLUSHDB")
-    assert_a_ghost(server, db=2)
+    assert_unconfirmed(server, db=2)
     server.client(db=2).execute_command("FLUSHDB")
     assert unconfirmed_grants(server) == (0, 0)
 
 
 def test_load_forgets_unconfirmed_grants(server):
-    make_ghost(server)
+    make_orphaned_grant(server)
     say(server, "DEBUG RELOAD")
     assert unconfirmed(server) == {"w": None}
     assert_none(server)
@@ -144,16 +144,16 @@ def test_load_forgets_unconfirmed_grants(server):
 def test_replica_has_no_unconfirmed_grants(make_server):
     server = make_server()
     replica = server.start_replica()
-    make_ghost(server)
+    make_orphaned_grant(server)
     wait_for_sync(server, replica)
     assert unconfirmed(replica) == {"w": None}
     assert unconfirmed_grants(replica) == (0, 0)
-    assert_a_ghost(server)
+    assert_unconfirmed(server)
 
 
 def test_demotion_forgets_unconfirmed_grants(make_server):
     server = make_server()
-    make_ghost(server)
+    make_orphaned_grant(server)
     for command in ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"):
         say(server, command)
     assert unconfirmed(server) == {"w": None}
@@ -177,7 +177,7 @@ def test_grant_that_waited_for_replicas_may_be_unconfirmed(make_server, kind):
     orphan = server.actor()
     orphan.send(*request(kind, "w", "REPLICAS", 1, scaled_ms(5000)))
     wait_for(orphan.has_reply, 10, "the grant to be acknowledged")
-    assert_a_ghost(server)
+    assert_unconfirmed(server)
     assert orphan.reply() == 1
     orphan.call("PING")
     assert_none(server)
@@ -251,7 +251,7 @@ def test_names_with_the_same_hash_are_distinguished(server):
 
 def test_module_unloads_with_unconfirmed_grants(make_server):
     server = make_server(enable_module_command="yes")
-    make_ghost(server)
+    make_orphaned_grant(server)
     server.unload()
     server.control.module_load(str(server.launch.module))
     assert is_loaded(server.control)

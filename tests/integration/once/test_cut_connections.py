@@ -14,7 +14,7 @@ from model.once_scene import (
     answer,
     asks,
     assert_held_once,
-    drained,
+    wait_drained,
     each_kind,
     keeps_out,
     lets_in,
@@ -60,7 +60,7 @@ def test_one_hold_when_granted_without_a_wait(server, proxy, kind):
         proxy.cut(**cut)
         assert client.execute_command(*words) == answer(kind), cut
         wait_for(proxy.has_cut, what=f"the cut by {cut}")
-        drained(server)
+        wait_drained(server)
         assert_held_once(server, kind)
         client.close()
 
@@ -93,7 +93,7 @@ def test_one_hold_when_granted_after_a_wait(server, proxy, kind):
         thread.join()
         assert replies == [answer(kind)], cut
         wait_for(proxy.has_cut, what=f"the cut by {cut}")
-        drained(server)
+        wait_drained(server)
         assert_held_once(server, kind)
         client.close()
 
@@ -120,8 +120,8 @@ def test_session_is_bound_to_the_new_connection(server, proxy):
         proxy.cut(**cut)
         assert client.execute_command(*words) == 1, cut
         client_id = client.client_id()
-        wait_for(lambda: session(server) == client_id, what="the session to be bound again")  # noqa: B023
-        drained(server)
+        wait_for(lambda: session(server) == client_id, what="the binding to be the new connection's")  # noqa: B023
+        wait_drained(server)
         assert session(server) == client_id
         assert_held_once(server, "plain")
         client.close()

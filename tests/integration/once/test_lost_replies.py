@@ -9,7 +9,7 @@ from model.once_scene import (
     LONG,
     answer,
     asks,
-    drained,
+    wait_drained,
     each_kind,
     free_by_one_release,
     keeps_out,
@@ -45,7 +45,7 @@ def scene(server, actor):  # noqa: F811
 
 def is_granted_to_y(server, y):  # noqa: F811
     assert y.reply() == 1
-    drained(server)
+    wait_drained(server)
     assert server.control.hgetall("k") == {"y": "1"} and not server.control.exists("l")
 
 
@@ -135,7 +135,7 @@ def test_hold_that_existed_before_the_grants_is_not_released(server, at_once, ac
     both = [waits(actor(), *asks(kind)) for _ in range(2)]
     dying = both if order else both[::-1]
     at_once("LOCK.FORCE k", *(kill(one) for one in dying), line(asks(kind)))
-    drained(server)
+    wait_drained(server)
     assert server.control.exists("k")
     free_by_one_release(server, kind)
 
@@ -190,8 +190,8 @@ def test_as_many_permits_remain_as_the_largest_reply_sent(server, actor, at_once
     at_once("LOCK.RELEASE k x PERMITS 3", *(kill(waiters[number]) for number in dead))
     for number, waiter in enumerate(waiters):
         if number not in dead:
-            assert waiter.reply() >= requested[number]
-    drained(server)
+            assert waiter.reply() >= asked[number]
+    wait_drained(server)
     assert server.control.hgetall("k") == ({"mode": "semaphore", "o": str(left)} if left else {})
 
 
@@ -199,9 +199,9 @@ def test_as_many_permits_remain_as_the_largest_reply_sent(server, actor, at_once
 def test_permits_of_a_repeated_request_remain(server, actor, at_once, requested):  # noqa: F811
     assert server.control.execute_command("LOCK.SEMAPHORE", "k", "x", 3, "PERMITS", 3) == 3
     a = waits(actor(), *"LOCK.SEMAPHORE k o 3 PERMITS 2 ONCE".split())
-    at_once("LOCK.RELEASE k x PERMITS 3", kill(a), f"LOCK.SEMAPHORE k o 3 PERMITS {requested} ONCE")
-    drained(server)
-    assert server.control.hget("k", "o") == str(requested)
+    at_once("LOCK.RELEASE k x PERMITS 3", kill(a), f"LOCK.SEMAPHORE k o 3 PERMITS {told} ONCE")
+    wait_drained(server)
+    assert server.control.hget("k", "o") == str(told)
 
 
 # The first reply is known to be lost, and the drain has not run yet.
@@ -221,7 +221,7 @@ def test_grant_that_depends_on_a_lost_hold_keeps_it(server, actor, at_once, then
     assert second.recv(100) == b":1\r\n"
     if lives:
         assert lives.reply() == 2
-    drained(server)
+    wait_drained(server)
     assert server.control.hget("k", "o") == str(left)
 
 
@@ -248,7 +248,7 @@ def test_session_is_bound_to_the_connection_that_requested_it_last(server, actor
         assert other.call("LOCK.ACQUIRE", "k", "o", "ONCE") == 1
         assert session_of(server) == one.client_id
     b.close()
-    drained(server)
+    wait_drained(server)
     assert server.control.exists("k")
     a.close()
     wait_for(lambda: not server.control.exists("k"), what="the session to end")

@@ -9,7 +9,7 @@ from model.once_scene import (
     answer,
     asks,
     assert_held_once,
-    drained,
+    wait_drained,
     each_kind,
     keeps_out,
     lets_in,
@@ -36,7 +36,7 @@ def test_one_grant_replies_to_all_waits(server, actor, make_wait, kind, count):
     waiters = [waits(actor(), *asks(kind)) for _ in range(count)]
     assert x.call(*lets_in(kind).split()) == 0
     assert [waiter.reply() for waiter in waiters] == [answer(kind)] * count
-    drained(server)
+    wait_drained(server)
     assert_held_once(server, kind)
 
 
@@ -73,7 +73,7 @@ def test_request_repeated_after_the_grant_adds_no_hold(server, actor, make_wait,
     server.control.execute_command("LOCK.FORCE", "k")
     assert first.reply() == answer(kind)
     assert server.control.execute_command(*asks(kind)) == answer(kind)
-    drained(server)
+    wait_drained(server)
     assert_held_once(server, kind)
 
 
@@ -209,5 +209,5 @@ def test_thousand_waits_of_one_owner_are_granted_together(server, waiting, holds
     crowd = Crowd(server, *[waiting] * 1000)
     assert server.control.execute_command("LOCK.RELEASE", "k", "x") == 0
     assert set(crowd.answers()) == {b":1\r\n"}
-    drained(server)
+    wait_drained(server)
     assert server.control.execute_command("LOCK.RELEASE", "k", "o") == 0

@@ -103,7 +103,7 @@ def test_change_is_ordinary_commands_in_one_transaction(make_large_server, inter
         waiter = MUTATIONS[name].arrange(server, db)
         client, start = server.client(db=db), len(aof_of(server))
         client.execute_command(*MUTATIONS[name].says.split())
-        MUTATIONS[name].has_answered(waiter)
+        MUTATIONS[name].check_waiter(waiter)
         end = str(end_of(client))
         commands = commands_in(aof_of(server)[start:])
         written[name] = [["END" if word == end else word for word in words] for words in commands]
@@ -133,7 +133,7 @@ def test_changes_are_counted_for_save_points(make_large_server, listeners):
     for db, (name, mutation) in enumerate(MUTATIONS.items()):
         waiter, client = mutation.arrange(server, db), server.client(db=db)
         before = changes()
-        client.execute_command(*mutation.says.split())
-        mutation.has_answered(waiter)
+        client.execute_command(*mutation.command.split())
+        mutation.check_waiter(waiter)
         counted[name] = changes() > before
     assert counted == {name: m.changes_key or m.changes_queue for name, m in MUTATIONS.items()}

@@ -45,9 +45,9 @@ def test_replicas_have_the_same_data(chain, server, mutation):
 @each_mutation
 def test_replicas_have_the_same_data_after_multi_and_lua(chain, server, actor, say, mutation):
     waiter = mutation.arrange(server)
-    assert say(actor(), "SET before 1", mutation.says, "SET behind 1") == ["OK", mutation.hears, "OK"]
-    mutation.has_answered(waiter)
-    assert_same_data(chain)
+    assert say(actor(), "SET before 1", mutation.command, "SET behind 1") == ["OK", mutation.reply, "OK"]
+    mutation.check_waiter(waiter)
+    assert_in_step(chain)
 
 
 @pytest.mark.parametrize("cause", ["lease end", "DEL k", "FLUSHDB", "EXPIRE k 0", "RENAME k l"])

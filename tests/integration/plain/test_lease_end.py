@@ -160,7 +160,7 @@ REMAINS = dict(
 @pytest.mark.parametrize("commands", REMAINS.values(), ids=REMAINS)
 def test_lock_that_remains_or_is_replaced_is_waited_for_until_removed(scene, commands):
     scene.do(*commands)
-    scene.both_wait_on()
+    scene.both_still_wait()
     assert scene.do("EXISTS k") == 1
     scene.do("DEL k")
     scene.is_handed_off()
@@ -168,14 +168,14 @@ def test_lock_that_remains_or_is_replaced_is_waited_for_until_removed(scene, com
 
 def test_removal_of_a_foreign_field_restores_the_hold(scene):
     scene.do("HSET k ox 1", "HDEL k ox")
-    scene.both_wait_on()
+    scene.both_still_wait()
     assert scene.a.call("LOCK.RELEASE", "k", "oa") == 0
     scene.is_handed_off()
 
 
 def test_pop_of_the_last_element_of_a_replacing_list_hands_off(scene):
     scene.do("MULTI", "DEL k", "RPUSH k x y", "EXEC", "LPOP k")
-    scene.both_wait_on()
+    scene.both_still_wait()
     scene.do("LPOP k")
     scene.is_handed_off()
 
@@ -187,12 +187,12 @@ def test_waiters_stay_in_their_database_when_databases_are_swapped(server, scene
     waiter.send("LOCK.ACQUIRE", "k", "oy", "BLOCK", 0)
     waiter.wait_blocked()
     scene.do("SWAPDB {db} {other_db}")
-    scene.both_wait_on()
+    scene.both_still_wait()
     assert waiter.is_blocked() and not waiter.has_reply()
     # What oa holds is now in the other database, and the other way round.
     assert there.call("LOCK.RELEASE", "k", "oa") == 0
     assert waiter.reply() == 1
-    scene.both_wait_on()
+    scene.both_still_wait()
     assert scene.a.call("LOCK.RELEASE", "k", "ox") == 0
     scene.is_handed_off()
 
@@ -201,7 +201,7 @@ def test_waiters_for_one_key_in_two_databases_are_independent(server):
     one, other = Scene(server, 1), Scene(server, 2)
     other.do("DEL k")
     other.is_handed_off()
-    one.both_wait_on()
+    one.both_still_wait()
     one.do("FLUSHDB")
     one.is_handed_off()
 
@@ -274,14 +274,14 @@ def test_lease_that_was_extended_does_not_end_at_its_old_end(scene, commands):
     old_end = scene.do("PEXPIRETIME k")
     scene.do(*commands)
     scene.until(old_end)
-    scene.both_wait_on()
+    scene.both_still_wait()
     scene.do("PEXPIRE k {SHORT}")
     scene.is_handed_off_after(scene.do("PEXPIRETIME k"))
 
 
 def test_lock_without_a_lease_is_waited_for_until_it_is_released(server, db):
     scene = Scene(server, db, lease=None)
-    scene.both_wait_on()
+    scene.both_still_wait()
     assert scene.a.call("LOCK.RELEASE", "k", "oa") == 0
     scene.is_handed_off()
 

@@ -1,4 +1,4 @@
-"""A test's name says the behaviour, in at most 70 characters: it is what a failed run prints."""
+"""A test's name describes the behaviour in at most 70 characters: a failed run prints it."""
 
 import re
 from itertools import chain

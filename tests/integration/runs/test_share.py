@@ -1,4 +1,4 @@
-"""--share K/N --covering --whole: what such a run has."""
+"""--share K/N --covering --whole: the tests that such a run has."""
 
 import pytest
 

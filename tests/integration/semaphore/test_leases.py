@@ -15,8 +15,8 @@ def server(clock, make_server):
 
 @pytest.fixture
 def now_it_is(clock, server):
-    """now_it_is(ms): moves the clocks to this time after the start of the test; what is due then has happened."""
-    return lambda ms: clock.pass_on(server, ms / 1000)
+    """So many ms after the test has begun; what is due then has happened."""
+    return lambda ms: clock.advance(server, ms / 1000)
 
 
 def take(server, owner, limit, permits=1, lease=LONG):

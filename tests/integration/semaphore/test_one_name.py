@@ -125,10 +125,10 @@ KINDS = {
 @pytest.mark.usefixtures("no_active_expiry")
 def test_latch_opens_when_the_lock_that_replaced_it_is_free(server, end, acquisition):
     scene = latch_scene.Scene(server)
-    scene.do("MULTI", "DEL l", acquisition, "EXEC")
-    scene.both_wait_on()
-    scene.do(*end.split(";"))
-    scene.both_are_told()
+    scene.do("MULTI", "DEL l", takes_it, "EXEC")
+    scene.both_still_wait()
+    scene.do(*frees.split(";"))
+    scene.both_are_notified()
 
 
 def test_latch_opens_when_the_session_that_replaced_it_has_ended(server, actor):
@@ -136,9 +136,9 @@ def test_latch_opens_when_the_session_that_replaced_it_has_ended(server, actor):
     scene, session = latch_scene.Scene(server), actor("session")
     for words in ("MULTI", "DEL l", "LOCK.SEMAPHORE l o 3 SESSION", "EXEC"):
         session.call(*words.split())
-    scene.both_wait_on()
+    scene.both_still_wait()
     session.kill_socket()
-    scene.both_are_told()
+    scene.both_are_notified()
 
 
 OPENS = ["LATCH.DOWN k 2", "LATCH.SET k 0", "DEL k", "DECRBY k 2", f"PEXPIRE k {scaled_ms(50)}"]

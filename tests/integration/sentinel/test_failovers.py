@@ -61,8 +61,8 @@ def test_acknowledged_holds_survive_a_killed_master(scene_of, record_property):
     """REPLICAS, and no quarantine: every acknowledged hold is there, and remains valid."""
     scene = scene_of(COMMON, scaled_ms(60_000), REPLICAS)
     scene.wait_failover(lambda master: master.kill())
-    assert scene.check_standing() == len(scene.standing)
-    check_new_master(scene)
+    assert scene.check_kept() == len(scene.kept)
+    go_on(scene)
     wait_for(scene.is_bound, 30, "the session to be bound again")
     scene.old.start()
     scene.group.wait_follows(scene.old, scene.new)
@@ -73,9 +73,9 @@ def test_acknowledged_holds_survive_a_killed_master(scene_of, record_property):
 def test_no_lock_is_held_twice_when_a_stopped_master_continues(scene_of, record_property):
     scene = scene_of(CAREFUL, quarantine=QUARANTINE)
     scene.wait_failover(scene.group.stop)
-    scene.check_standing()
-    check_new_master(scene)
-    scene.group.go_on(scene.old)
+    scene.check_kept()
+    go_on(scene)
+    scene.group.resume(scene.old)
     scene.group.wait_follows(scene.old, scene.new)
     check_end(scene, record_property)
 
@@ -108,8 +108,8 @@ class Lost:
         good = master.info("replication").get("min_slaves_good_slaves", 1)
         return good > 0 and any(replica["lag"] == 0 for replica in listed(master))
 
-    def request_from_new_master(self):
-        granted = {client.key for client in self._late if client.told}
+    def ask_new_master(self):
+        granted = {client.key for client in self._late if client.granted_at}
         assert granted == self.keys, f"the isolated master has granted {granted} only"
         self._scene.add(*self._others)
 
@@ -121,9 +121,9 @@ def test_no_lock_is_held_twice_when_the_master_is_isolated(scene_of, record_prop
     scene = scene_of(CAREFUL, quarantine=QUARANTINE)
     lost = Lost(scene)
     scene.wait_failover(lost.isolate)
-    lost.request_from_new_master()
-    scene.check_standing()
-    check_new_master(scene)
+    lost.ask_new_master()
+    scene.check_kept()
+    go_on(scene)
     lost.wait_granted()
     scene.group.heal(scene.old)
     scene.group.wait_follows(scene.old, scene.new)

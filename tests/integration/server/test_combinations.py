@@ -9,7 +9,7 @@ from harness import code_of, scaled_ms, wait_for
 from harness.listener import Listener
 from harness.schedule import as_map
 from model.fair_scene import ask, detached, end_all_positions, hold, lose, order, release
-from model.gone_scene import Turn
+from model.gone_scene import GrantScene
 from model.session_scene import GRACE, LEASE, LONG, begin_to_wait, grace_passes, holders, session, sessions, wait_free
 
 BOTH = ("k", "l")
@@ -236,17 +236,17 @@ def test_redisson_message_when_a_session_ends(server, actor):
     first, listener = takes(actor(), "LOCK.ACQUIRE", "k", "o", "SESSION"), Listener(server)
     first.kill_socket()
     wait_free(server)
-    assert listener.heard() == [FREE]
+    assert listener.new_messages() == [FREE]
 
 
 def test_redisson_message_when_a_grant_to_a_dead_waiter_is_released(server):
     server.control.config_set("lock.redisson-interop", "yes")
-    scene = Turn(server)
+    turn = GrantScene(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
     listener = Listener(server)
-    scene.say_at_once("LOCK.RELEASE k oa", "CLIENT KILL ID {b}")
+    turn.send_at_once("LOCK.RELEASE k oa", "CLIENT KILL ID {b}")
     wait_for(lambda: not server.control.exists("k"), what="the hold to be released")
-    assert listener.heard() == [FREE]
+    assert listener.new_messages() == [FREE]
 
 
 def test_token_of_a_lost_grant_is_not_used_again(server, actor):

@@ -10,7 +10,7 @@ from model.lock_scene import HOUR
 from model.mutations import MUTATIONS, TAKE, WAIT, WAIT_FAIRLY, WAIT_FOR_BOTH, each_mutation
 
 TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.MACQUIRE")
-ACQUISITIONS = {name: mutation for name, mutation in MUTATIONS.items() if mutation.says.startswith(TAKES)}
+ACQUISITIONS = {name: mutation for name, mutation in MUTATIONS.items() if mutation.command.startswith(TAKES)}
 OTHERS = {name: mutation for name, mutation in MUTATIONS.items() if name not in ACQUISITIONS}
 each_acquisition = pytest.mark.parametrize("mutation", ACQUISITIONS.values(), ids=ACQUISITIONS)
 each_other = pytest.mark.parametrize("mutation", OTHERS.values(), ids=OTHERS)
@@ -41,7 +41,7 @@ def test_acquisition_fails_without_memory(server, some_resp, actor, run_out_of_m
     mutation.arrange(server)
     client = actor()
     run_out_of_memory()
-    assert_refused(server, client, mutation.says.split(), "OOM")
+    assert_refused(server, client, mutation.command.split(), "OOM")
 
 
 @pytest.mark.parametrize("wait", [WAIT, WAIT_FAIRLY, WAIT_FOR_BOTH])
@@ -58,9 +58,9 @@ def test_acquisition_in_multi_or_lua_fails_without_memory(server, actor, run_out
     client = actor()
     run_out_of_memory()
     client.call("MULTI")
-    assert_refused(server, client, mutation.says.split(), "OOM")
+    assert_refused(server, client, mutation.command.split(), "OOM")
     assert code_of(client.attempt("EXEC")) == "EXECABORT"
-    script = ("EVAL", "return redis.call(unpack(ARGV))", 1, "k", *mutation.says.split())
+    script = ("EVAL", "return redis.call(unpack(ARGV))", 1, "k", *mutation.command.split())
     assert_refused(server, client, script, "OOM")
 
 
@@ -70,8 +70,8 @@ def test_other_commands_work_without_memory(server, actor, run_out_of_memory, mu
     waiter = mutation.arrange(server)
     client = actor()
     run_out_of_memory()
-    assert client.call(*mutation.says.split()) == mutation.hears
-    mutation.has_answered(waiter)
+    assert client.call(*mutation.command.split()) == mutation.reply
+    mutation.check_waiter(waiter)
 
 
 def test_queued_release_works_without_memory(server, actor, run_out_of_memory):
@@ -80,10 +80,10 @@ def test_queued_release_works_without_memory(server, actor, run_out_of_memory):
     client = actor()
     # Queued before that: without memory the server queues no command at all.
     client.call("MULTI")
-    client.call(*mutation.says.split())
+    client.call(*mutation.command.split())
     run_out_of_memory()
-    assert client.call("EXEC") == [mutation.hears]
-    mutation.has_answered(waiter)
+    assert client.call("EXEC") == [mutation.reply]
+    mutation.check_waiter(waiter)
 
 
 def test_info_works_without_memory(server, actor, run_out_of_memory):
@@ -106,16 +106,16 @@ def replica(server):
 
 @each_mutation
 def test_replica_is_read_only(replica, some_resp, actor, mutation):
-    assert_refused(replica, actor(), mutation.says.split(), "READONLY")
+    assert_refused(replica, actor(), mutation.command.split(), "READONLY")
 
 
 @each_mutation
 def test_replica_is_read_only_in_multi_and_lua(replica, actor, mutation):
     client = actor()
     client.call("MULTI")
-    assert_refused(replica, client, mutation.says.split(), "READONLY")
+    assert_refused(replica, client, mutation.command.split(), "READONLY")
     assert code_of(client.attempt("EXEC")) == "EXECABORT"
-    script = ("EVAL", "return redis.call(unpack(ARGV))", 1, "k", *mutation.says.split())
+    script = ("EVAL", "return redis.call(unpack(ARGV))", 1, "k", *mutation.command.split())
     assert_refused(replica, client, script, "READONLY")
 
 
@@ -177,10 +177,10 @@ def test_no_write_after_a_failed_save(server, some_resp, actor, fail_to_save, mu
     waiter = mutation.arrange(server)
     client = actor()
     fail_to_save()
-    assert_refused(server, client, mutation.says.split(), "MISCONF")
+    assert_refused(server, client, mutation.command.split(), "MISCONF")
     server.control.config_set("stop-writes-on-bgsave-error", "no")
-    assert client.call(*mutation.says.split()) == mutation.hears
-    mutation.has_answered(waiter)
+    assert client.call(*mutation.command.split()) == mutation.reply
+    mutation.check_waiter(waiter)
 
 
 # NOREPLICAS
@@ -191,10 +191,10 @@ def test_no_write_without_replicas(server, some_resp, actor, mutation):
     waiter = mutation.arrange(server)
     client = actor()
     server.control.config_set("min-replicas-to-write", 1)
-    assert_refused(server, client, mutation.says.split(), "NOREPLICAS")
+    assert_refused(server, client, mutation.command.split(), "NOREPLICAS")
     server.control.config_set("min-replicas-to-write", 0)
-    assert client.call(*mutation.says.split()) == mutation.hears
-    mutation.has_answered(waiter)
+    assert client.call(*mutation.command.split()) == mutation.reply
+    mutation.check_waiter(waiter)
 
 
 def test_write_with_enough_replicas_succeeds(make_server):
@@ -234,35 +234,35 @@ def to_locks(mutation, right="~"):
 @each_mutation
 def test_user_without_permission_for_the_key_is_refused(server, user, mutation):
     mutation.arrange(server)
-    assert_refused(server, user("+@all", "~other:*"), mutation.says.split(), "NOPERM")
+    assert_refused(server, user("+@all", "~other:*"), mutation.command.split(), "NOPERM")
 
 
 @each_mutation
 def test_read_permission_for_a_key_is_not_enough(server, user, mutation):
     mutation.arrange(server)
-    assert_refused(server, user("+@all", *to_locks(mutation, "%R~")), mutation.says.split(), "NOPERM")
+    assert_refused(server, user("+@all", *to_locks(mutation, "%R~")), mutation.command.split(), "NOPERM")
 
 
 @each_mutation
 def test_write_permission_for_a_key_is_not_enough(server, user, mutation):
     # The replies show what is in the key.
     mutation.arrange(server)
-    assert_refused(server, user("+@all", *to_locks(mutation, "%W~")), mutation.says.split(), "NOPERM")
+    assert_refused(server, user("+@all", *to_locks(mutation, "%W~")), mutation.command.split(), "NOPERM")
 
 
 @each_mutation
 def test_user_without_permission_for_the_command_is_refused(server, user, mutation):
     mutation.arrange(server)
-    command = mutation.says.split()[0].lower()
-    assert_refused(server, user(*ALL_PERMISSIONS, f"-{command}"), mutation.says.split(), "NOPERM")
+    command = mutation.command.split()[0].lower()
+    assert_refused(server, user(*ALL_RIGHTS, f"-{command}"), mutation.command.split(), "NOPERM")
 
 
 @each_mutation
 def test_permissions_for_the_key_and_the_command_are_enough(server, user, mutation):
     waiter = mutation.arrange(server)
-    command = mutation.says.split()[0].lower()
-    assert user(*to_locks(mutation), f"+{command}").call(*mutation.says.split()) == mutation.hears
-    mutation.has_answered(waiter)
+    command = mutation.command.split()[0].lower()
+    assert user(*to_locks(mutation), f"+{command}").call(*mutation.command.split()) == mutation.reply
+    mutation.check_waiter(waiter)
 
 
 @each_mutation
@@ -270,7 +270,7 @@ def test_permission_for_some_of_the_locks_is_not_enough(server, user, mutation):
     mutation.arrange(server)
     for name in mutation.locks:
         rest = [f"~{other}" for other in mutation.locks if other != name]
-        assert_refused(server, user("+@all", *rest), mutation.says.split(), "NOPERM")
+        assert_refused(server, user("+@all", *rest), mutation.command.split(), "NOPERM")
 
 
 def test_info_needs_read_permission(server, user):

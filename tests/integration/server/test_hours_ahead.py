@@ -21,8 +21,8 @@ def server(clock, make_server):
 
 @pytest.fixture
 def now_it_is(clock, server):
-    """now_it_is(6 * MINUTE): sets the clocks to this time after the start of the test; all that is due has happened."""
-    return lambda ms: clock.pass_on(server, ms / 1000)
+    """now_it_is(6 * MINUTE): so long after the test has begun, and all that is due then has happened."""
+    return lambda ms: clock.advance(server, ms / 1000)
 
 
 def changes(server):

@@ -13,8 +13,8 @@ from model.mutations import leave_no_positions, matches
 @each_mutation
 def test_command_does_the_same_in_multi_and_lua(server, some_resp, actor, say, mutation):
     waiter = mutation.arrange(server)
-    assert say(actor(), mutation.says) == [mutation.hears]
-    mutation.has_answered(waiter)
+    assert say(actor(), mutation.command) == [mutation.reply]
+    mutation.check_waiter(waiter)
     inside = {key: value[:2] for key, value in server.dump().items()}
     server.control.flushall()
     mutation.perform(server)
@@ -26,8 +26,8 @@ def test_command_fails_the_same_in_multi(server, some_resp, actor, failure):
     for command in failure.before:
         server.control.execute_command(*command.split())
     before = server.dump()
-    [reply, rest] = in_multi(actor(), failure.says, "ECHO rest")
-    assert matches(failure.hears, reply)
+    [heard, rest] = in_multi(actor(), failure.command, "ECHO rest")
+    assert matches(failure.reply, heard)
     assert rest == "rest"
     assert server.dump() == before
     assert server.blocked_clients() == 0
@@ -40,8 +40,8 @@ def test_command_fails_the_same_in_lua(server, resp, actor, failure):
     before = server.dump()
     # A script sees null as false; RESP2 and RESP3 then differ.
     script = "local r = redis.pcall(unpack(ARGV)) return r or 'null'"
-    reply = actor().attempt("EVAL", script, 1, "k", *failure.says.split())
-    assert reply == "null" if failure.hears is None else matches(failure.hears, reply)
+    heard = actor().attempt("EVAL", script, 1, "k", *failure.command.split())
+    assert heard == "null" if failure.reply is None else matches(failure.reply, heard)
     assert server.dump() == before
     assert server.blocked_clients() == 0
 
@@ -112,8 +112,8 @@ def test_wrong_number_of_arguments_aborts_the_transaction(server, actor):
 def test_read_only_script_may_not_change_a_lock(server, actor, mutation):
     waiter = mutation.arrange(server)
     before = server.dump()
-    reply = actor().attempt("EVAL_RO", "return redis.call(unpack(ARGV))", 1, "k", *mutation.says.split())
-    assert code_of(reply) == "ERR"
+    heard = actor().attempt("EVAL_RO", "return redis.call(unpack(ARGV))", 1, "k", *mutation.command.split())
+    assert code_of(heard) == "ERR"
     assert server.dump() == before
     assert waiter is None or waiter.is_blocked()
 
@@ -132,8 +132,8 @@ def test_change_aborts_a_watch(server, actor, mutation):
     waiter = mutation.arrange(server)
     watcher = actor("watcher")
     watcher.call("WATCH", "k")
-    server.control.execute_command(*mutation.says.split())
-    mutation.has_answered(waiter)
+    server.control.execute_command(*mutation.command.split())
+    mutation.check_waiter(waiter)
     assert in_multi(watcher, "ECHO done") == (None if mutation.changes_key else ["done"])
 
 
@@ -144,11 +144,11 @@ def test_failure_does_not_abort_a_watch(server, actor, failure):
         server.control.execute_command(*command.split())
     watcher, other = actor("watcher"), actor("other")
     watcher.call("WATCH", "k")
-    other.send(*failure.says.split())
-    if "BLOCK" in failure.says and failure.hears is None:
+    other.send(*failure.command.split())
+    if "BLOCK" in failure.command and failure.reply is None:
         other.wait_blocked()
     else:
-        assert matches(failure.hears, other.outcome())
+        assert matches(failure.reply, other.outcome())
     assert in_multi(watcher, "ECHO done") == ["done"]
 
 
@@ -180,8 +180,8 @@ def test_change_invalidates_a_tracked_key(server, actor, mutation):
     tracker.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nTYPE k\r\nECHO end\r\n")
     lines = tracker.makefile("rb")
     list(iter(lines.readline, b"end\r\n"))
-    server.control.execute_command(*mutation.says.split())
-    mutation.has_answered(waiter)
+    server.control.execute_command(*mutation.command.split())
+    mutation.check_waiter(waiter)
     tracker.sendall(b"ECHO done\r\n")
     received = list(iter(lines.readline, b"done\r\n"))
     assert (b"invalidate\r\n" in received) == mutation.changes_key

@@ -54,7 +54,7 @@ LOSSES = dict(
 def test_watch_receives_lost_when_the_hold_ends(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
 
 
 MODES = {name: hold for name, hold in HOLDS.items() if name != "plain"}
@@ -66,7 +66,7 @@ MODES = {name: hold for name, hold in HOLDS.items() if name != "plain"}
 def test_watch_receives_lost_in_every_mode(server, hold, how):
     scene = Scene(server, hold=hold)
     scene.do(how)
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
 
 
 KEEPS = dict(
@@ -95,23 +95,23 @@ KEEPS = dict(
 def test_watch_receives_nothing_while_a_hold_is_left(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
-    scene.both_wait_on()
+    scene.both_still_wait()
     assert watchers_of(server, db=db) == 2
     scene.do("LOCK.FORCE k")
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
 
 
 def test_eviction_is_a_loss(server):
     scene = Scene(server)
     scene.evict()
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
 
 
 def test_reload_without_the_lock_is_a_loss(server, db):
     server.control.execute_command("SAVE")
     scene = Scene(server, db)
     scene.do("DEBUG RELOAD NOSAVE")
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
 
 
 # ---- leases ----
@@ -131,14 +131,14 @@ ENDS = dict(
 def test_watch_receives_lost_when_the_lease_expires(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
     assert not scene.do("EXISTS k")
 
 
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
 def test_watch_receives_lost_at_the_end_known_at_its_beginning(server, hold):
     scene = Scene(server, hold=hold.replace("{HOUR}", str(scaled_ms(600))))
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
     assert scene.end <= server.now_ms() <= scene.end + scaled_ms(SOON_MS)
 
 
@@ -149,9 +149,9 @@ def test_watch_follows_a_lease_that_is_extended(server, later):
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(600)}")
     scene.do(later)
     wait_for(lambda: server.now_ms() > scene.end, 10, "the old end to pass")
-    scene.both_wait_on()
+    scene.both_still_wait()
     scene.do("LOCK.RENEW k o PX 1")
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
 
 
 def test_only_the_watch_of_the_reader_that_expired_receives_lost(server, actor):
@@ -186,7 +186,7 @@ def test_expired_lease_with_waiters_is_notified_and_handed_off(server, actor):
     waiter.send("LOCK.ACQUIRE", "k", "p", "PX", HOUR, "BLOCK", 0)
     waiter.wait_blocked()
     assert waiter.reply(timeout=10) == 1
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
     assert server.info("lock")["lock_lease_ends"] >= 1
 
 
@@ -194,7 +194,7 @@ def test_expired_lease_is_notified_while_writes_are_refused(server):
     """Above all the holder on a master that has lost its replicas needs this notification."""
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(600)}")
     server.control.config_set("min-replicas-to-write", 1)
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
     server.control.config_set("min-replicas-to-write", 0)
 
 
@@ -202,7 +202,7 @@ def test_lease_end_without_a_waiter_is_not_counted(server):
     before = server.info("lock")["lock_lease_ends"]
     scene = Scene(server)
     scene.do(f"PEXPIRE k {SHORT}")
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
     assert server.info("lock")["lock_lease_ends"] == before
 
 
@@ -281,9 +281,9 @@ def test_watches_in_two_databases_are_independent(server):
     one, other = Scene(server, 1), Scene(server, 2)
     one.do("LOCK.RELEASE k o")
     assert [watcher.reply() for watcher in one.waiters] == ["LOST", "LOST"]
-    other.both_wait_on()
+    other.both_still_wait()
     other.do("FLUSHDB")
-    other.both_hear("LOST")
+    other.both_receive("LOST")
     assert watchers(server) == 0
 
 
@@ -296,4 +296,4 @@ def test_first_watch_of_a_server_receives_lost(make_server, loss):
     server.control.rpush("x", 1)
     scene = Scene(server)
     scene.do(loss)
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")

@@ -9,7 +9,7 @@ import pytest
 from harness import code_of, failpoint, scaled_ms, wait_for, wait_for_sync
 from harness.schedule import error
 from model.gone_scene import can_unblock
-from model.server_scene import says_nothing_of_its_own
+from model.server_scene import module_sends_no_commands
 from model.watch_scene import HOUR, Scene, watchers, watches
 
 
@@ -86,7 +86,7 @@ def test_loss_during_a_pause_is_notified_after_it(server, at_once):
     server.settle(50)
     assert not any(watcher.has_reply() for watcher in scene.waiters)
     server.control.execute_command("CLIENT", "UNPAUSE")
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
 
 
 def test_stalled_server_notifies_when_it_continues(make_server):
@@ -99,7 +99,7 @@ def test_stalled_server_notifies_when_it_continues(make_server):
         wait_for(lambda: time.time() * 1000 > end + 20, what="the lease to expire")
     finally:
         os.kill(server.pid, signal.SIGCONT)
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
 
 
 @pytest.mark.parametrize("point", ["release.begun", "release.done", "drain.begun", "drain.lock", "reply"])
@@ -111,7 +111,7 @@ def test_lost_is_sent_only_for_a_durable_loss_at_failpoints(make_server, checkin
     failpoint.arm(server, point, action)
     scene.other.send("LOCK.RELEASE", "k", "o")
     if action == "stop":
-        with failpoint.standing(server):
+        with failpoint.stopped(server):
             scene.waiters.pop().kill_socket()
         assert scene.waiters[0].reply() == "LOST"
         assert scene.other.reply() == 0
@@ -134,19 +134,19 @@ def test_unload_is_refused_only_while_a_client_watches(make_server):
     scene = Scene(server, words=("WANTED",))
     assert not server.unloads()
     scene.do("LOCK.RELEASE k o")
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
     server.disconnect_clients()
     server.unload()
 
 
-def test_monitor_shows_only_commands_of_clients(server):
-    if not says_nothing_of_its_own(server):
-        return  # Redis 7.0 shows the command that the module sends
+def test_monitor_shows_what_clients_say_and_nothing_else(server):
+    if not module_sends_no_commands(server):
+        return  # Redis 7.0 shows the module's question
     monitor = server.actor("monitor")
     assert monitor.call("MONITOR") == "OK"
     scene = Scene(server)
     scene.do(f"PEXPIRE k {scaled_ms(20)}")
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
     server.control.echo("the end")
     lines = [monitor.reply()]
     while "the end" not in lines[-1]:
@@ -162,8 +162,8 @@ def test_watch_follows_the_lease_when_the_clock_steps(make_server, clock, step):
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(1000)}")
     clock.step_for(server, step)
     if step < 0:
-        scene.both_wait_on()
+        scene.both_still_wait()
         scene.do("LOCK.RENEW k o PX 20")
     else:
-        scene.do("PING")  # an idle server checks its timers when the first should be due
-    scene.both_hear("LOST")
+        scene.do("PING")  # an idle server looks at its timers when the first should be due
+    scene.both_receive("LOST")

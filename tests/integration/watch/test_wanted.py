@@ -67,7 +67,7 @@ def test_lost_and_wanted_at_once_is_lost(server):
     scene = Scene(server, words=("WANTED",))
     waiter = server.raw_connection()
     waiter.sendall(b"MULTI\r\nLOCK.RELEASE k o\r\nLOCK.ACQUIRE k p PX 600000\r\nEXEC\r\nLOCK.ACQUIRE k q BLOCK 0\r\n")
-    scene.both_hear("LOST")
+    scene.both_receive("LOST")
 
 
 def test_watch_does_not_delay_a_hand_off_and_is_in_no_queue(server, actor):
@@ -75,7 +75,7 @@ def test_watch_does_not_delay_a_hand_off_and_is_in_no_queue(server, actor):
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0)
     waiter.wait_blocked()
-    scene.both_hear("WANTED")
+    scene.both_receive("WANTED")
     again = watches(server, "o")
     scene.do("LOCK.RELEASE k o")
     assert (waiter.reply(), again.reply()) == (1, "LOST")

@@ -1,4 +1,4 @@
-"""When a test that failed is run again: harness/standstill.py."""
+"""When a failed test is run again: harness/stall.py."""
 
 import math
 import time
@@ -6,11 +6,11 @@ import time
 import pytest
 
 from harness import limits, process, scaled
-from harness.standstill import STANDSTILL_S, Excuse
+from harness.stall import STALL_S, Excuse
 
 
-class Standstills:
-    """In place of a Watch: what the test says has happened."""
+class Stalls:
+    """Replaces a Watch: the test sets how long the machine has stalled."""
 
     def __init__(self):
         self.longest = 0.0
@@ -21,7 +21,7 @@ class Standstills:
 
 @pytest.fixture
 def machine():
-    return Standstills()
+    return Stalls()
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def excuse(machine):
         ([2, 60], 0.9, False),
         ([2, 60], 1.1, True),
         ([60, 2], 1.1, True),
-        ([0.01], STANDSTILL_S * 0.9, False),
-        ([0.01], STANDSTILL_S * 1.1, True),
+        ([0.01], STALL_S * 0.9, False),
+        ([0.01], STALL_S * 1.1, True),
     ],
 )
-def test_standstill_excuses_if_longer_than_half_the_shortest_limit(machine, excuse, limits_s, longest_s, is_excused):
+def test_stall_excuses_if_longer_than_half_the_shortest_limit(machine, excuse, limits_s, longest_s, is_excused):
     limits.begin("a file without limits")
     for limit in limits_s:
         limits.note(limit, "")
@@ -48,15 +48,15 @@ def test_standstill_excuses_if_longer_than_half_the_shortest_limit(machine, excu
     assert excuse(AssertionError()) == is_excused
 
 
-def test_server_that_was_unwell_is_not_excused(machine, excuse, monkeypatch):
+def test_fault_of_a_server_is_not_excused(machine, excuse, monkeypatch):
     limits.note(0.01, "")
     machine.longest = 10
     assert excuse(AssertionError())
-    monkeypatch.setattr(process, "_unwell", [*process._unwell, "it had ended"])
+    monkeypatch.setattr(process, "_faults", [*process._faults, "it had ended"])
     assert not excuse(AssertionError())
 
 
-def test_end_of_the_whole_run_is_not_excused(machine, excuse):
+def test_interrupted_run_is_not_excused(machine, excuse):
     limits.note(0.01, "")
     machine.longest = 10
     assert not excuse(KeyboardInterrupt())
@@ -75,7 +75,7 @@ def test_limit_is_one_of_the_test_or_of_its_file(monkeypatch):
     assert of_the_file / of_the_test == pytest.approx(7 / 3) and limits.shortest() == math.inf
 
 
-def test_of_a_standstill_counts_what_came_after_the_beginning():
+def test_stall_counts_only_from_the_beginning_of_the_test():
     excuse = Excuse()
     watch = excuse._watch
     began = time.monotonic()

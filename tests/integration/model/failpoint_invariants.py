@@ -1,7 +1,7 @@
-"""What is to be true of a lock's keys at any moment, whatever has gone wrong.
+"""Invariants of a lock's keys, which hold at any moment, whatever has gone wrong.
 
-A dataset is what `dump` returns, of database 0 only. The tests name no lock with braces, nor one that begins as a side
-key does.
+A dataset is the result of `dump`, with database 0 only. In these tests no name of a lock has braces or begins like the
+name of a side key.
 """
 
 _SIDES = (b"lock:lease:", b"lock:queue:", b"lock:timeout:", b"lock:token:")
@@ -12,7 +12,7 @@ def side(prefix, key):
 
 
 def locks_in(data):
-    """{key: its hash, in texts}"""
+    """{key: its hash, as strings}"""
     hashes = {name: entry for (_, name), entry in data.items() if not name.startswith(_SIDES)}
     return {
         name.decode(): {field.decode(): value.decode() for field, value in value.items()}
@@ -22,12 +22,12 @@ def locks_in(data):
 
 
 def holders_in(data, key):
-    """The owners who hold the lock in any mode."""
+    """The owners that hold the lock in any mode."""
     return {field.removesuffix(":write") for field in locks_in(data).get(key, {}) if field != "mode"}
 
 
 def tokens_in(data):
-    """{key: (its last fencing token, whose that was)}"""
+    """{key: (its last fencing token, the owner of that)}"""
     found = {}
     for (_, name), (_, value, _) in data.items():
         if name.startswith(b"lock:token:"):
@@ -36,7 +36,7 @@ def tokens_in(data):
 
 
 def part_of(data, keys):
-    """The locks of these names with their side keys."""
+    """The locks with these names, and their side keys."""
     names = {name for key in keys for name in (key.encode(), *(prefix + b"{%s}" % key.encode() for prefix in _SIDES))}
     return {place: entry for place, entry in data.items() if place[1] in names}
 
@@ -47,7 +47,7 @@ def _members(data, name):
 
 
 def _torn_leases(data, key, lock):
-    """A read-write lock or a semaphore: one lease for each hold, and the key ends with the last."""
+    """A read-write lock or a semaphore must have one lease for each hold, and its key expires with the last."""
     leases = _members(data, side("lease", key))
     if "mode" not in lock:
         return {"leases of a plain lock": leases} if leases else {}
@@ -58,8 +58,8 @@ def _torn_leases(data, key, lock):
     return {} if max(leases.values()) == end else {"the last lease": max(leases.values()), "the key's": end}
 
 
-def torn(data, several=(), fenced=()):
-    """What is there by half, as a list; `several` are (owner, keys) of LOCK.MACQUIRE, `fenced` (owner, key)."""
+def torn(data, multikey=(), fenced=()):
+    """What is incomplete, as a list; `multikey` are (owner, keys) of LOCK.MACQUIRE, `fenced` (owner, key)."""
     found = []
     for key, lock in locks_in(data).items():
         if wrong := _torn_leases(data, key, lock):
@@ -71,12 +71,12 @@ def torn(data, several=(), fenced=()):
         queue, ends = _members(data, name), _members(data, side("timeout", key))
         if queue.keys() != ends.keys():
             found.append((key, "places", queue, "ends", ends))
-    for owner, keys in several:
+    for owner, keys in multikey:
         held = {key for key in keys if owner in holders_in(data, key)}
         if held not in (set(), set(keys)):
             found.append((owner, "holds of", keys, "only", held))
     for owner, key in fenced:
         if owner in holders_in(data, key) and tokens_in(data).get(key, (0, None))[1] != owner:
             found.append((owner, "has no token of", key, tokens_in(data).get(key)))
-    found += [(name, "lives for ever") for (_, name), entry in data.items() if entry[2] is None]
+    found += [(name, "never expires") for (_, name), entry in data.items() if entry[2] is None]
     return found

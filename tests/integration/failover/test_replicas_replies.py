@@ -1,4 +1,4 @@
-"""REPLICAS n ms: who is told, when, and what replicas have by then."""
+"""REPLICAS n ms: which replies are sent, when, and what replicas have by then."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def new_server():
 
 
 @each_kind
-def test_grant_is_on_the_replicas_when_its_client_is_told(server, kind, resp):
+def test_replicas_have_the_grant_when_its_client_receives_the_reply(server, kind, resp):
     client = server.client(protocol=resp)
     for at in range(20):
         assert client.execute_command(*asks(kind, "REPLICAS", 2, LONG)) == answer(kind)
@@ -39,7 +39,7 @@ def test_grant_is_on_the_replicas_when_its_client_is_told(server, kind, resp):
 
 
 @each_kind
-def test_waiter_is_granted_as_any_other_and_told_later(server, actor, kind):
+def test_waiter_is_granted_as_usual_and_receives_the_reply_later(server, actor, kind):
     server.control.execute_command(*KEEPS_OUT.get(kind, "LOCK.ACQUIRE k x").split())
     a = actor("a")
     a.send(*asks(kind, "BLOCK", 0, "REPLICAS", 2, LONG))
@@ -56,7 +56,7 @@ def test_waiter_is_granted_as_any_other_and_told_later(server, actor, kind):
 
 
 @each_kind
-def test_client_is_told_only_when_so_many_have_acknowledged(server, actor, kind):
+def test_reply_is_sent_only_when_n_replicas_have_acknowledged(server, actor, kind):
     first, second = server.replicas
     with silent(first, second):
         a = begin(server, actor("a"), *asks(kind, "REPLICAS", 2, LONG))
@@ -68,7 +68,7 @@ def test_client_is_told_only_when_so_many_have_acknowledged(server, actor, kind)
     assert a.reply() == answer(kind)
 
 
-def test_who_waits_for_fewer_is_told_before_who_waits_for_more(server, actor):
+def test_reply_for_fewer_replicas_is_sent_before_one_for_more(server, actor):
     with silent(server.replicas[0]):
         both = begin(server, actor("both"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG)
         assert actor("one").call("LOCK.ACQUIRE", "l", "o", "REPLICAS", 1, LONG) == 1
@@ -84,7 +84,7 @@ def test_token_is_on_the_replicas_too(server):
 
 
 @each_kind
-def test_what_is_not_acknowledged_in_time_is_released_and_handed_off(server, actor, kind):
+def test_grant_not_acknowledged_in_time_is_released_and_handed_off(server, actor, kind):
     before = server.info("lock")["lock_not_acknowledged"]
     waits = actor("w")
     with silent(server.replicas[0]):
@@ -97,7 +97,7 @@ def test_what_is_not_acknowledged_in_time_is_released_and_handed_off(server, act
     assert server.info("lock")["lock_not_acknowledged"] == before + 1
 
 
-def test_who_asks_again_at_once_finds_no_hold_of_its_own(server, actor):
+def test_request_right_after_NOREPLICAS_is_no_reentry(server, actor):
     with silent(server.replicas[0]):
         a = actor("a")
         for _ in range(3):
@@ -109,7 +109,7 @@ def test_who_asks_again_at_once_finds_no_hold_of_its_own(server, actor):
 
 
 @each_kind
-def test_with_too_few_replicas_nothing_is_taken(server, actor, kind):
+def test_request_with_too_few_replicas_is_not_granted(server, actor, kind):
     a = actor("a")
     assert no_replicas(a.attempt(*asks(kind, "REPLICAS", 3, LONG)))
     assert no_replicas(a.attempt(*asks(kind, "REPLICAS", 3, LONG, "BLOCK", 0)))
@@ -125,7 +125,7 @@ def test_reentry_that_is_not_acknowledged_leaves_the_first_hold(server, actor):
     assert server.control.hgetall("k") == {"o": "1"}
 
 
-def test_time_counts_from_the_grant_and_block_until_it(server, actor):
+def test_time_for_replicas_counts_from_the_grant_and_BLOCK_until_it(server, actor):
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     a, b = actor("a"), actor("b")
     with silent(*server.replicas):
@@ -149,7 +149,7 @@ IN_MULTI = [[*asks(kind), "REPLICAS", 1, LONG] for kind in ("plain", "fair", "re
 
 
 @pytest.mark.parametrize("words", [*IN_MULTI, ["LOCK.RENEW", "h", "o", "REPLICAS", 1, LONG]], ids=lambda words: words[0])
-def test_where_a_command_may_not_block_it_is_an_error(server, words):
+def test_REPLICAS_is_an_error_where_a_command_may_not_block(server, words):
     server.control.execute_command("LOCK.ACQUIRE", "h", "o", "PX", LONG)
     pipeline = server.control.pipeline(transaction=True)
     pipeline.execute_command(*words)
@@ -159,14 +159,14 @@ def test_where_a_command_may_not_block_it_is_an_error(server, words):
     assert server.control.keys() == ["h"]
 
 
-def test_renewal_is_on_the_replicas_when_its_client_is_told(server):
+def test_replicas_have_the_renewal_when_its_client_receives_the_reply(server):
     server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", LONG // 2)
     assert server.control.execute_command("LOCK.RENEW", "k", "o", "PX", LONG, "REPLICAS", 2, LONG) == 1
     for replica in server.replicas:
         assert replica.control.pexpiretime("k") == server.control.pexpiretime("k")
 
 
-def test_renewal_that_is_not_acknowledged_stands(server, actor):
+def test_renewal_that_is_not_acknowledged_remains(server, actor):
     server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", LONG)
     with silent(*server.replicas):
         a = actor("a")
@@ -185,7 +185,7 @@ def test_renewal_with_too_few_replicas_changes_nothing(server):
     assert code_of(raised.value) == "NOREPLICAS" and server.control.pexpiretime("k") == ends
 
 
-def test_renewal_without_a_lease_keeps_the_binding(server, actor):
+def test_renewal_without_a_lease_keeps_the_session(server, actor):
     a = actor("a")
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION", "REPLICAS", 1, LONG)
     assert a.call("LOCK.RENEW", "k", "o", "PX", LONG, "REPLICAS", 2, LONG) == 1
@@ -194,7 +194,7 @@ def test_renewal_without_a_lease_keeps_the_binding(server, actor):
     wait_for(lambda: not server.control.exists("k"), what="the session's hold to be released")
 
 
-def test_renewal_of_what_is_not_held_is_answered_at_once(server, actor):
+def test_renewal_of_a_lock_that_is_not_held_is_refused_at_once(server, actor):
     with silent(*server.replicas):
         assert code_of(actor("a").attempt("LOCK.RENEW", "k", "o", "REPLICAS", 2, LONG)) == "NOTHELD"
 
@@ -212,13 +212,13 @@ def test_bad_arguments_change_nothing(server, actor, bad):
     assert server.control.keys() == []
 
 
-def test_busy_lock_is_answered_null_at_once(server, actor):
+def test_request_for_a_held_lock_is_replied_null_at_once(server, actor):
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     with silent(*server.replicas):
         assert actor("a").call("LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, LONG) is None
 
 
-def test_replicas_hold_what_the_master_holds_afterwards(server, actor):
+def test_replicas_have_the_masters_data_after_releases(server, actor):
     with silent(server.replicas[0]):
         actor("a").attempt("LOCK.ACQUIRE", "k", "o", "FENCED", "REPLICAS", 2, 10)
         actor("b").attempt("LOCK.MACQUIRE", 2, "l", "m", "o", "REPLICAS", 1, 10)
@@ -227,7 +227,7 @@ def test_replicas_hold_what_the_master_holds_afterwards(server, actor):
         assert replica.dump() == server.dump()
 
 
-def test_answers_that_wait_count_as_waiters(server, actor):
+def test_replies_that_wait_for_replicas_count_as_waiters(server, actor):
     server.control.config_set("lock.max-waiters", 1)
     with silent(*server.replicas):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 1, LONG)

@@ -1,10 +1,10 @@
-"""How the server tells of each command: a new command is a row.
+"""How the server reports each command: add a row for a new command.
 
-What a command of the table in model/mutations.py is counted as in INFO, and its keyspace events: those of `k` if no
-lock is named.
+The counters in INFO that a command of the table in model/mutations.py increments, and its keyspace events, which are
+those of `k` if no lock is named.
 """
 
-TOLD = {
+REPORTED = {
     "acquire": ({"granted_at_once": 1}, ["granted"]),
     "acquire, would wait": ({"granted_at_once": 1}, ["granted"]),
     "acquire again": ({"granted_by_reentry": 1}, ["granted"]),
