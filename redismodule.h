@@ -86,7 +86,7 @@ typedef void (*RedisModulePostNotificationJobFunc)(RedisModuleCtx *ctx, void *pd
 
 /* ---- Replies ---- */
 
-/* For a reply whose length is told afterwards, with ReplySetArrayLength or ReplySetMapLength. */
+/* For a reply whose length is set afterwards, with ReplySetArrayLength or ReplySetMapLength. */
 #define REDISMODULE_NODE_ID_LEN 40 /* characters of a cluster node id, no zero at the end */
 #define REDISMODULE_POSTPONED_LEN -1
 
@@ -207,7 +207,7 @@ typedef void (*RedisModulePostNotificationJobFunc)(RedisModuleCtx *ctx, void *pd
 
 /* ============================== 3. How a command is described ============================== */
 
-/* These structures go from the module to the server, and have grown since 7.0. SetCommandInfo is told their sizes
+/* These structures go from the module to the server, and have grown since 7.0. SetCommandInfo receives their sizes
  * (RedisModule_CurrentCommandInfoVersion), so a newer server reads the ones of 7.0 as well. Arrays of them end with
  * an element that is all zero. */
 
@@ -301,7 +301,7 @@ typedef struct {
         } range;
         struct {
             int keynumidx; /* where the number of keys stands, counted from where the search began */
-            int firstkey;  /* where the first key stands, counted likewise */
+            int firstkey;  /* the position of the first key, counted in the same way */
             int keystep;
         } keynum;
     } fk;

@@ -141,9 +141,9 @@ class Postgres(OtherServer):
         who = {}
         self._data = Path(tempfile.mkdtemp(prefix="bench-field-"))
         if os.geteuid() == 0:
-            somebody = pwd.getpwnam("nobody")
-            who = {"user": somebody.pw_uid, "group": somebody.pw_gid, "extra_groups": []}
-            os.chown(self._data, somebody.pw_uid, somebody.pw_gid)
+            nobody = pwd.getpwnam("nobody")
+            who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            os.chown(self._data, nobody.pw_uid, nobody.pw_gid)
         # For the shared library of a package that is only unpacked.
         libraries = self._folder().parents[2] / "x86_64-linux-gnu"
         more = {"env": {**os.environ, "LD_LIBRARY_PATH": str(libraries)}, "cwd": self._data, **who}

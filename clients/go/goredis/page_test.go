@@ -67,7 +67,7 @@ func Example_withoutThePackage() {
 	}
 	fmt.Println("working")
 	if err := rdb.Do(ctx, "LOCK.RELEASE", "invoice", owner).Err(); err != nil {
-		log.Fatal(err) // with NOTHELD: the lease was over
+		log.Fatal(err) // with NOTHELD: the lease had expired
 	}
 	// Output: working
 }
@@ -88,7 +88,7 @@ func acquire(ctx context.Context, waits, rdb *redis.Client, key, owner string) e
 		if err != nil || n > 0 || answered {
 			return errors.Join(ctx.Err(), err)
 		}
-		select { // 0: the request is over, or has not come yet
+		select { // 0: the request has ended, or has not arrived yet
 		case <-answer:
 			answered = true
 		case <-time.After(100 * time.Millisecond):

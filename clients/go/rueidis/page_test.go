@@ -32,7 +32,7 @@ func Example_withoutThePackage() {
 	fmt.Println("working")
 	release := client.B().Arbitrary("LOCK.RELEASE").Keys("order").Args(owner).Build()
 	if err := client.Do(ctx, release).Error(); err != nil {
-		log.Fatal(err) // with NOTHELD: the lease was over
+		log.Fatal(err) // with NOTHELD: the lease had expired
 	}
 	// Output: working
 }

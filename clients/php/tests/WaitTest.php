@@ -112,7 +112,7 @@ final class WaitTest extends LocksTestCase
         });
         try {
             $this->locks->lock('k')->acquire();
-            self::fail('it was told to stop');
+            self::fail('it received a signal to stop');
         } catch (RuntimeException $error) {
             self::assertSame('told to stop', $error->getMessage());
         } finally {

@@ -15,7 +15,7 @@ def server(clock, make_server):
 
 @pytest.fixture
 def now_it_is(clock, server):
-    """So many ms after the test has begun; what is due then has happened."""
+    """This number of ms after the test has begun; what is due then has happened."""
     return lambda ms: clock.advance(server, ms / 1000)
 
 

@@ -141,7 +141,7 @@ def lagging(master, replica):
     """The replica is stopped, and has not received everything that the master wrote."""
     os.kill(replica.pid, signal.SIGSTOP)
     try:
-        master.control.set("written", "while the replica stands still")
+        master.control.set("written", "while the replica is stopped")
         yield
     finally:
         os.kill(replica.pid, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""Sessions with so many holds that the server renews or releases them in more than one time slice."""
+"""Sessions whose many holds the server renews or releases in more than one time slice."""
 
 import pytest
 

@@ -52,7 +52,7 @@ def test_two_fail_while_it_is_held(make_ring, lock_run, how, which):
 
 @failure
 def test_two_fail_when_it_is_given_back(make_ring, lock_run, how):
-    ring, (fail, mend) = ring_for(make_ring, how), FAILURES[how]
+    ring, (fail, repair) = ring_for(make_ring, how), FAILURES[how]
     run = lock_run(ring, "-l", "60")
     ring.wait_held(run.wait_holds().owner, *range(5))
     fail(ring, 2, 4)
@@ -62,7 +62,7 @@ def test_two_fail_when_it_is_given_back(make_ring, lock_run, how):
         # Data in transit arrives now.
         ring.heal(2, 4, late=True)
     else:
-        mend(ring, 2, 4)
+        repair(ring, 2, 4)
     # Long before the lease expires.
     ring.wait_free(2, 4)
 
@@ -105,11 +105,11 @@ def test_a_command_that_ends_by_sigterm_is_told_before(make_ring, lock_run):
 @pytest.mark.parametrize("how", ["stopped", "cut off"])
 def test_a_release_reaches_who_had_not_answered(make_ring, lock_run, how):
     """They have not even replied to the acquisition, which is still pending when the lock is released."""
-    ring, (fail, mend) = ring_for(make_ring, how), FAILURES[how]
+    ring, (fail, repair) = ring_for(make_ring, how), FAILURES[how]
     fail(ring, 0, 1)
     run = lock_run(ring, "-l", "60", until=0)
     assert run.status() == 0
-    mend(ring, 0, 1, late=True) if how == "cut off" else mend(ring, 0, 1)
+    repair(ring, 0, 1, late=True) if how == "cut off" else repair(ring, 0, 1)
     for number in (0, 1):
         wait_for(lambda number=number: ring.calls(number, "lock.acquire") == 1, what="the request to arrive")
     ring.wait_free(0, 1)

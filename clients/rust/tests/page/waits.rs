@@ -5,7 +5,7 @@ pub fn report(client: &Client, owner: &str) -> RedisResult<()> {
     let mut acquire = cmd("LOCK.ACQUIRE");
     acquire.arg("report").arg(owner).arg("EX").arg(60).arg("BLOCK").arg(10_000).arg("ONCE");
     if acquire.query::<Option<u32>>(&mut connection)?.is_none() {
-        println!("somebody else works on it");
+        println!("another client works on it");
         return Ok(());
     }
     println!("working");
