@@ -141,7 +141,7 @@ def test_hold_that_existed_before_the_grants_is_not_released(server, at_once, ac
 
 
 @pytest.mark.parametrize("dead", ["once", "more", "both"])
-def test_grant_by_once_then_a_counted_one_and_some_die(server, at_once, scene, dead):  # noqa: F811
+def test_hold_remains_for_the_survivor_of_a_once_and_a_counted_wait(server, at_once, scene, dead):  # noqa: F811
     (once, more), y = scene("plain", asks("plain"), without_once("plain"))
     dying = {"once": [once], "more": [more], "both": [once, more]}[dead]
     at_once(lets_in("plain"), *map(kill, dying))
@@ -155,7 +155,7 @@ def test_grant_by_once_then_a_counted_one_and_some_die(server, at_once, scene, d
 
 
 @pytest.mark.parametrize("dead", ["once", "more", "both"])
-def test_counted_grant_then_one_by_once_and_some_die(server, at_once, scene, dead):  # noqa: F811
+def test_hold_remains_for_the_survivor_of_a_counted_and_a_once_wait(server, at_once, scene, dead):  # noqa: F811
     """The first grant added the hold that is in the reply to the second."""
     (more, once), y = scene("plain", without_once("plain"), asks("plain"))
     dying = {"once": [once], "more": [more], "both": [once, more]}[dead]

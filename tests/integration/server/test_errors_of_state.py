@@ -121,7 +121,7 @@ def test_replica_is_read_only_in_multi_and_lua(replica, actor, mutation):
 
 @pytest.fixture
 def writable_replica(replica):
-    """Clients may write to it, but only the master expires and grants holds."""
+    """A replica that accepts writes; the holds on it still belong to the master."""
     replica.control.config_set("replica-read-only", "no")
     return replica
 

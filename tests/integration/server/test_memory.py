@@ -26,7 +26,7 @@ ALONE = {
     "no lock": "ACQUIRE s o, RWREAD s o, FAIR s o, RELEASE s o, RENEW s o, FORCE s, INFO s, MACQUIRE 2 k s o",
 }
 
-# The commands of the holder; the command with which the waiter blocks; the commands that end the wait.
+# The commands of the holder; the command with which the waiter blocks; the commands that end the wait and clean up.
 WAITS = {
     "plain": ("ACQUIRE k o", "ACQUIRE k w BLOCK 0", "RELEASE k o"),
     "fenced": ("ACQUIRE k o", "ACQUIRE k w FENCED BLOCK 0", "RELEASE k o"),
