@@ -26,7 +26,7 @@ def test_no_event_of_a_failure(server, actor, name):
     for command in FAILURES[name].before:
         say(server, command)
     events = listen_for_events(server, "EA")
-    actor().attempt(*FAILURES[name].says.split())
+    actor().attempt(*FAILURES[name].command.split())
     assert events.new_messages() == []
 
 

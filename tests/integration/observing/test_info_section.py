@@ -63,7 +63,7 @@ def test_failure_is_not_counted(server, actor, name):
     for command in FAILURES[name].before:
         say(server, command)
     with counts(server):
-        actor().attempt(*FAILURES[name].says.split())
+        actor().attempt(*FAILURES[name].command.split())
 
 
 def test_time_out_is_counted(server, actor):

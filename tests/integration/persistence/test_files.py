@@ -102,7 +102,7 @@ def test_change_is_ordinary_commands_in_one_transaction(make_large_server, inter
     for db, name in enumerate(WRITTEN):
         waiter = MUTATIONS[name].arrange(server, db)
         client, start = server.client(db=db), len(aof_of(server))
-        client.execute_command(*MUTATIONS[name].says.split())
+        client.execute_command(*MUTATIONS[name].command.split())
         MUTATIONS[name].check_waiter(waiter)
         end = str(end_of(client))
         commands = commands_in(aof_of(server)[start:])
