@@ -4,8 +4,8 @@ import os
 
 from .servers import Servers
 
-# The options that make the threads read for few clients too, on the servers that have them: Redis before 8, Valkey 8,
-# Valkey 9. Redis before 8 nevertheless waits until there is more to do; Redis 8 needs none of them.
+# The options that make the threads read for few clients too, one each for Redis before 8, Valkey 8 and Valkey 9.
+# Redis before 8 nevertheless waits until there is more to do; Redis 8 needs none of them.
 ALWAYS = {"io-threads-do-reads": "yes", "events-per-io-thread": "0", "io-threads-always-active": "yes"}
 
 # In INFO stats: how much the threads have read.

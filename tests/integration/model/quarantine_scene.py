@@ -1,8 +1,8 @@
 """Quarantines in tests: how to begin and end one, and the requests in it.
 
-lock.quarantine counts from the moment at which the server started or became the master, and can be changed at any time.
-So a server that is younger than an hour is in quarantine as soon as lock.quarantine is an hour, and its quarantine has
-ended as soon as lock.quarantine is 0.
+lock.quarantine counts from the start, the load or the promotion of the server, and can be changed at any time. So a
+server that is younger than an hour is in quarantine as soon as lock.quarantine is an hour, and its quarantine has ended
+as soon as lock.quarantine is 0.
 """
 
 HOUR = 3_600_000
