@@ -61,7 +61,7 @@ class Walk:
     def join(self):
         self.driver.requests(self.any(self.owners), once=self.once())
 
-    def join_plainly(self):
+    def join_without_fair(self):
         self.driver.requests(self.any(self.owners), fair=False, once=self.once())
 
     def leave(self):

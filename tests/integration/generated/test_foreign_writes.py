@@ -299,7 +299,7 @@ class World:
         if keys.kind == WRONG_TYPE:
             assert is_error(reply, "WRONGTYPE"), (reply, keys)
         else:
-            # Of many whose leases have ended some are still there; so are fields whose own TTL has passed.
+            # If many leases have expired, some holds are still in the key; so are fields whose own TTL has passed.
             is_littered = keys.leftovers() or len(keys.fields) - len(keys.live_fields()) > 64
             assert reply == (not keys.is_free()) or (reply == 1 and is_littered), (reply, keys)
             assert self.client.exists(KEY) == 0

@@ -83,7 +83,7 @@ class State:
         what, names, multikey, *once = command
         granted = {}
         if what == "ask":
-            hears = locks.request(owner, names, multikey, *once)
+            expected = locks.request(owner, names, multikey, *once)
         else:
             expected, granted = locks.release(owner, names, multikey)
         if expected in (REFUSED, NOT_HELD):
@@ -160,8 +160,8 @@ class Stage:
         assert line.startswith("-DEADLOCK "), f"{line}\n{self.story(self.steps.index(step))}"
         sentences = [SENTENCE.fullmatch(text) for text in line.removeprefix("-DEADLOCK ").split(", ")]
         assert all(sentences), line
-        told = [sentence.groups() for sentence in sentences]
-        true = step.before.is_a_cycle(told, step.owner, step.command[1])
+        waits = [sentence.groups() for sentence in sentences]
+        true = step.before.is_a_cycle(waits, step.owner, step.command[1])
         assert true, f"{line}\n{self.story(self.steps.index(step))}"
 
     def line(self, owner, at):

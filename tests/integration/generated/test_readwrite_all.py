@@ -108,11 +108,11 @@ STATES = {
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_request_in_every_state_is_as_the_oracle_predicts(server, state, owner, kind, blocks):
     both = SideBySide(server)
-    for number, (holder, asked) in enumerate(state):
-        both.request(f"{holder}{number}", "k", holder, asked)
+    for number, (holder, requested) in enumerate(state):
+        both.request(f"{holder}{number}", "k", holder, requested)
     both.compare()
     before = server.dump()
-    answer = both.request("asker", "k", owner, kind, blocks)
+    answer = both.request("requester", "k", owner, kind, blocks)
     both.compare()
     if not isinstance(answer, int):
         assert server.dump() == before, "it changed keys, although it was not granted"
@@ -124,8 +124,8 @@ def test_request_in_every_state_is_as_the_oracle_predicts(server, state, owner, 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_release_in_every_state_is_as_the_oracle_predicts(server, state, owner, word):
     both = SideBySide(server)
-    for number, (holder, asked) in enumerate(state):
-        both.request(f"{holder}{number}", "k", holder, asked)
+    for number, (holder, requested) in enumerate(state):
+        both.request(f"{holder}{number}", "k", holder, requested)
     before = server.dump()
     answer = both.call("RELEASE", "k", owner, *([word] if word else ()))
     both.compare()

@@ -83,17 +83,17 @@ class Machine(RuleBasedStateMachine):
     @rule(n=some, names_mode=st.booleans())
     def holder_releases(self, n, names_mode):
         key, owner, kind = self.held()[n % len(self.held())]
-        word = [MODES[kind].upper()] if says_which and kind != PLAIN else []
+        word = [MODES[kind].upper()] if names_mode and kind != PLAIN else []
         self.both.call("RELEASE", key, owner, *word)
         self.both.compare()
 
     @rule(key=keys, owner=owners, word=st.sampled_from(((), ("READ",), ("WRITE",))))
-    def somebody_releases(self, key, owner, word):
+    def outsider_releases(self, key, owner, word):
         self.both.call("RELEASE", key, owner, *word)
         self.both.compare()
 
     @rule(key=keys, owner=owners, command=st.sampled_from(("RENEW", "CANCEL")))
-    def somebody_says(self, command, key, owner):
+    def outsider_sends(self, command, key, owner):
         self.both.call(command, key, owner)
         self.both.compare()
 

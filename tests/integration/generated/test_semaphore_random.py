@@ -93,7 +93,7 @@ class Machine(RuleBasedStateMachine):
         self.compare()
 
     @rule(key=keys, owner=owners, command=st.sampled_from(("RELEASE", "RENEW", "CANCEL")))
-    def somebody_says(self, command, key, owner):
+    def outsider_sends(self, command, key, owner):
         self.both.call(command, key, owner)
         self.compare()
 

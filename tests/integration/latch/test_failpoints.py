@@ -47,7 +47,7 @@ def test_stopped_server_notifies_each_waiter_once(server, point):
     scene = Scene(server)
     late, dying = server.actor("late"), begins_to_wait(server, "dying")
     assert late.call("PING") == "PONG"
-    opens(scene, point, "stop")
+    open_latch(scene, point, "stop")
     with failpoint.stopped(server):
         dying.kill_socket()
         late.send("LATCH.SET", "l", 1)
@@ -72,5 +72,5 @@ def test_wait_that_the_server_refuses_replies_nil(server):
 
 def test_waiters_are_notified_although_the_server_refuses_writes(server):
     scene = Scene(server)
-    opens(scene, "consent", "fail")
+    open_latch(scene, "consent", "fail")
     scene.both_are_notified()

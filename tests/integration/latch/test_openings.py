@@ -118,7 +118,7 @@ def test_waiter_follows_the_latch_that_a_swap_brings(server, db):
     there.call("LATCH.SET", "l", 7)
     scene.do("SWAPDB {db} {other_db}")
     scene.both_still_wait()
-    assert there.call("LATCH.DOWN", "l", 2) == 0  # the one that has gone there
+    assert there.call("LATCH.DOWN", "l", 2) == 0  # the latch that the swap has moved there
     scene.both_still_wait()
     assert scene.do("LATCH.DOWN l 7") == 0
     scene.both_are_notified()
@@ -171,7 +171,7 @@ def test_expiry_that_was_set_before_the_wait_opens_the_latch(server, db):
 def test_expiry_that_is_extended_does_not_open_the_latch(server, later):
     scene = Scene(server, px=scaled_ms(600))
     scene.do(later)
-    wait_for(lambda: server.now_ms() > scene.end, 10, "the old end to pass")
+    wait_for(lambda: server.now_ms() > scene.end, 10, "the old expiry to pass")
     scene.both_still_wait()
 
 

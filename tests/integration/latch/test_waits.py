@@ -192,9 +192,9 @@ def test_waits_for_latches_do_not_change_lock_counters(server, actor, shut):
     assert [server.info("lock")["lock_" + name] for name in names] == before
 
 
-def test_monitor_shows_what_clients_say_and_nothing_else(server, actor, shut):
+def test_monitor_shows_only_commands_of_clients(server, actor, shut):
     if not module_sends_no_commands(server):
-        return  # Redis 7.0 shows the module's question
+        return  # Redis 7.0 shows the command that the module sends
     monitor = server.actor("monitor")
     assert monitor.call("MONITOR") == "OK"
     waiter = begins_to_wait(server)
@@ -233,9 +233,9 @@ def test_many_waiters_are_notified_in_time_slices(server, checking_build, shut, 
     opener = server.actor()
     opener.send(*opening.split())
     with failpoint.stopped(server):
-        told = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
-    assert 0 < len(told) < size / 2
-    assert answers(sockets) == {b":1\r\n"}
+        notified = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
+    assert 0 < len(notified) < size / 2
+    assert replies_of(sockets) == {b":1\r\n"}
 
 
 def test_latch_set_again_while_replying_to_thousands_leaves_none_waiting(server, at_once, shut):

@@ -10,19 +10,19 @@ from model.waiting_scene import say, wait_as  # noqa: F401
 
 
 @pytest.mark.parametrize("name", REPORTED)
-def test_just_these_events_of_a_command(server, name):
+def test_command_sends_exactly_these_events(server, name):
     mutation = MUTATIONS[name]
     waiter = mutation.arrange(server, db=2)
     events = listen_for_events(server, "EA")
     server.client(db=2).execute_command(*mutation.command.split())
     mutation.check_waiter(waiter)
-    heard = [f"{channel} {key}" for channel, key in events.new_messages()]
-    told = [event if " " in event else f"{event} k" for event in REPORTED[name][1]]
-    assert heard == [f"__keyevent@2__:lock.{event}" for event in told]
+    received = [f"{channel} {key}" for channel, key in events.new_messages()]
+    expected = [event if " " in event else f"{event} k" for event in REPORTED[name][1]]
+    assert received == [f"__keyevent@2__:lock.{event}" for event in expected]
 
 
 @pytest.mark.parametrize("name", FAILS_AT_ONCE)
-def test_no_event_of_a_failure(server, actor, name):
+def test_failed_command_sends_no_event(server, actor, name):
     for command in FAILURES[name].before:
         say(server, command)
     events = listen_for_events(server, "EA")
@@ -63,7 +63,7 @@ def test_events_when_a_lease_expires_that_a_client_waits_for(server, wait_as):
 def test_events_when_a_lease_expires_that_no_client_waits_for(server):
     events = listen_for_events(server, "EA")
     say(server, f"LOCK.ACQUIRE k o PX {scaled_ms(30)}")
-    wait_for(lambda: server.control.exists("k") == 0, what="the lease to end")
+    wait_for(lambda: server.control.exists("k") == 0, what="the lease to expire")
     assert events.new_messages() == [("__keyevent@0__:lock.granted", "k"), ("__keyevent@0__:expired", "k")]
 
 

@@ -22,7 +22,7 @@ def test_unconfirmed_grant_is_shown_with_its_age(make_server, kind):
     assert unconfirmed_grants(server)[1] > oldest
 
 
-def test_is_the_last_field_of_a_holder(server, client):
+def test_unconfirmed_is_the_last_field_of_a_holder(server, client):
     make_orphaned_grant(server)
     [holder] = holders_of(client)
     assert list(holder) == ["owner", "mode", "holds", "pttl", "session", "unconfirmed"]
@@ -51,8 +51,8 @@ ANYTHING = ["PING", "GET k", "LOCK.INFO k", "LOCK.TOP", "LOCK.RELEASE l o", "MUL
 REQUESTS = ["LOCK.ACQUIRE l o", "LOCK.ACQUIRE k o", "LOCK.ACQUIRE k w"]
 
 
-@pytest.mark.parametrize("says", ANYTHING + REQUESTS)
-def test_who_says_anything_is_none(server, says):
+@pytest.mark.parametrize("command", ANYTHING + REQUESTS)
+def test_any_command_of_the_connection_confirms(server, command):
     client = make_orphaned_grant(server)
     assert_unconfirmed(server)
     assert client.reply() == 1
@@ -61,8 +61,8 @@ def test_who_says_anything_is_none(server, says):
 
 
 @each_kind
-def test_who_asks_for_the_next_lock_is_none(server, kind):
-    """Also while it waits for that."""
+def test_request_of_the_connection_for_another_lock_confirms(server, kind):
+    """Also while that request waits."""
     client = make_orphaned_grant(server, kind)
     say(server, "LOCK.ACQUIRE l o")
     client.reply()
@@ -83,10 +83,10 @@ def test_command_sent_before_the_grant_confirms(server):
     assert_none(server)
 
 
-def test_another_connection_is_another(server, actor):
+def test_commands_of_another_connection_do_not_confirm(server, actor):
     make_orphaned_grant(server)
-    for says in ANYTHING + REQUESTS[:2]:
-        actor().attempt(*says.split())
+    for command in ANYTHING + REQUESTS[:2]:
+        actor().attempt(*command.split())
     assert_unconfirmed(server)
 
 
@@ -106,24 +106,24 @@ CONFIRMS = {
 }
 
 
-@pytest.mark.parametrize("what", FOLLOWS_UP)
-def test_who_speaks_for_the_owner_follows_it_up(server, actor, what):
+@pytest.mark.parametrize("what", CONFIRMS)
+def test_command_for_the_owner_confirms(server, actor, what):
     make_orphaned_grant(server)
     assert_unconfirmed(server)
-    actor().call(*FOLLOWS_UP[what].split())
+    actor().call(*CONFIRMS[what].split())
     assert_none(server)
 
 
 @pytest.mark.parametrize("kind", ["reader", "writer", "semaphore"])
-@pytest.mark.parametrize("says", ["LOCK.RENEW k w", "LOCK.RELEASE k w", "LOCK.WATCH k w"])
-def test_of_every_kind(server, actor, kind, says):
+@pytest.mark.parametrize("command", ["LOCK.RENEW k w", "LOCK.RELEASE k w", "LOCK.WATCH k w"])
+def test_grant_of_every_kind_is_confirmed_by_its_owner(server, actor, kind, command):
     make_orphaned_grant(server, kind)
-    actor().call(*says.split())
+    actor().call(*command.split())
     assert_none(server)
 
 
-def test_one_of_two_holds_released_is_followed_up(server, actor):
-    """Its owner was answered, and knows how many it has left."""
+def test_release_of_one_of_two_holds_confirms(server, actor):
+    """The owner received a reply, and knows how many holds are left."""
     make_orphaned_grant(server, "semaphore")
     assert actor().call("LOCK.SEMAPHORE", "k", "w", 2) == 2
     assert actor().call("LOCK.RELEASE", "k", "w") == 1
@@ -135,18 +135,18 @@ def test_one_of_two_holds_released_is_followed_up(server, actor):
     ["LOCK.RENEW k o", "LOCK.RELEASE k o", "LOCK.CANCEL k w", "LOCK.GUARD k o PING", "LOCK.WATCH k o", "PTTL k"]
     + ["LOCK.RENEW l w", "LOCK.ACQUIRE l w", "LOCK.WATCH l w", "LOCK.ACQUIRE k o", "HGETALL k"],
 )
-def test_what_is_said_of_others_does_not(server, actor, says):
+def test_commands_for_other_owners_and_locks_do_not_confirm(server, actor, command):
     make_orphaned_grant(server)
-    actor().attempt(*says.split())
+    actor().attempt(*command.split())
     assert_unconfirmed(server)
 
 
-def test_another_database_is_another(server, actor):
+def test_commands_in_another_database_do_not_confirm(server, actor):
     make_orphaned_grant(server)
     other = actor()
     other.call("SELECT", 1)
-    for says in ("LOCK.ACQUIRE k w", "LOCK.RENEW k w", "LOCK.RELEASE k w", "FLUSHDB"):
-        other.call(*says.split())
+    for command in ("LOCK.ACQUIRE k w", "LOCK.RENEW k w", "LOCK.RELEASE k w", "FLUSHDB"):
+        other.call(*command.split())
     assert_unconfirmed(server)
 
 
@@ -226,7 +226,7 @@ def test_oldest_is_the_age_of_the_oldest_that_is_left(server):
 # ---- where they are shown ----
 
 
-def test_is_seen_from_a_transaction_and_a_script(server, actor):
+def test_unconfirmed_grant_is_shown_in_a_transaction_and_a_script(server, actor):
     make_orphaned_grant(server)
     client = actor()
     for command in ("MULTI", "LOCK.INFO k", "INFO lock"):
@@ -254,7 +254,7 @@ def test_unconfirmed_grant_is_found_after_a_transaction_on_another_slot(make_ser
     assert unconfirmed_grants(server) == (0, 0)
 
 
-def test_who_looks_may_do_nothing_else(server):
+def test_permission_for_lock_info_suffices_to_see_it(server):
     make_orphaned_grant(server)
     server.control.execute_command("ACL", "SETUSER", "eve", "on", "nopass", "~k", "-@all", "+lock.info", "+client|id")
     client = server.client(username="eve", password="any")

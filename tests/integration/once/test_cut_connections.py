@@ -120,7 +120,7 @@ def test_session_is_bound_to_the_new_connection(server, proxy):
         proxy.cut(**cut)
         assert client.execute_command(*words) == 1, cut
         client_id = client.client_id()
-        wait_for(lambda: session(server) == client_id, what="the binding to be the new connection's")  # noqa: B023
+        wait_for(lambda: session(server) == client_id, what="the session to be bound again")  # noqa: B023
         wait_drained(server)
         assert session(server) == client_id
         assert_held_once(server, "plain")

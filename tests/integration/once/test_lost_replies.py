@@ -190,7 +190,7 @@ def test_as_many_permits_remain_as_the_largest_reply_sent(server, actor, at_once
     at_once("LOCK.RELEASE k x PERMITS 3", *(kill(waiters[number]) for number in dead))
     for number, waiter in enumerate(waiters):
         if number not in dead:
-            assert waiter.reply() >= asked[number]
+            assert waiter.reply() >= requested[number]
     wait_drained(server)
     assert server.control.hgetall("k") == ({"mode": "semaphore", "o": str(left)} if left else {})
 
@@ -199,9 +199,9 @@ def test_as_many_permits_remain_as_the_largest_reply_sent(server, actor, at_once
 def test_permits_of_a_repeated_request_remain(server, actor, at_once, requested):  # noqa: F811
     assert server.control.execute_command("LOCK.SEMAPHORE", "k", "x", 3, "PERMITS", 3) == 3
     a = waits(actor(), *"LOCK.SEMAPHORE k o 3 PERMITS 2 ONCE".split())
-    at_once("LOCK.RELEASE k x PERMITS 3", kill(a), f"LOCK.SEMAPHORE k o 3 PERMITS {told} ONCE")
+    at_once("LOCK.RELEASE k x PERMITS 3", kill(a), f"LOCK.SEMAPHORE k o 3 PERMITS {requested} ONCE")
     wait_drained(server)
-    assert server.control.hget("k", "o") == str(told)
+    assert server.control.hget("k", "o") == str(requested)
 
 
 # The first reply is known to be lost, and the drain has not run yet.

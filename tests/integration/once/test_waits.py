@@ -208,6 +208,6 @@ def test_thousand_waits_of_one_owner_are_granted_together(server, waiting, holds
     assert server.control.execute_command(*holds.split()) == 1
     crowd = Crowd(server, *[waiting] * 1000)
     assert server.control.execute_command("LOCK.RELEASE", "k", "x") == 0
-    assert set(crowd.answers()) == {b":1\r\n"}
+    assert set(crowd.replies()) == {b":1\r\n"}
     wait_drained(server)
     assert server.control.execute_command("LOCK.RELEASE", "k", "o") == 0

@@ -47,7 +47,7 @@ def test_replicas_have_the_same_data_after_multi_and_lua(chain, server, actor, s
     waiter = mutation.arrange(server)
     assert say(actor(), "SET before 1", mutation.command, "SET behind 1") == ["OK", mutation.reply, "OK"]
     mutation.check_waiter(waiter)
-    assert_in_step(chain)
+    assert_same_data(chain)
 
 
 @pytest.mark.parametrize("cause", ["lease end", "DEL k", "FLUSHDB", "EXPIRE k 0", "RENAME k l"])

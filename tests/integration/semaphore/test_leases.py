@@ -15,7 +15,7 @@ def server(clock, make_server):
 
 @pytest.fixture
 def now_it_is(clock, server):
-    """This number of ms after the test has begun; what is due then has happened."""
+    """now_it_is(ms): moves the clocks to this time after the start of the test; what is due then has happened."""
     return lambda ms: clock.advance(server, ms / 1000)
 
 

@@ -125,9 +125,9 @@ KINDS = {
 @pytest.mark.usefixtures("no_active_expiry")
 def test_latch_opens_when_the_lock_that_replaced_it_is_free(server, end, acquisition):
     scene = latch_scene.Scene(server)
-    scene.do("MULTI", "DEL l", takes_it, "EXEC")
+    scene.do("MULTI", "DEL l", acquisition, "EXEC")
     scene.both_still_wait()
-    scene.do(*frees.split(";"))
+    scene.do(*end.split(";"))
     scene.both_are_notified()
 
 

@@ -62,7 +62,7 @@ def test_acknowledged_holds_survive_a_killed_master(scene_of, record_property):
     scene = scene_of(COMMON, scaled_ms(60_000), REPLICAS)
     scene.wait_failover(lambda master: master.kill())
     assert scene.check_kept() == len(scene.kept)
-    go_on(scene)
+    check_new_master(scene)
     wait_for(scene.is_bound, 30, "the session to be bound again")
     scene.old.start()
     scene.group.wait_follows(scene.old, scene.new)
@@ -74,7 +74,7 @@ def test_no_lock_is_held_twice_when_a_stopped_master_continues(scene_of, record_
     scene = scene_of(CAREFUL, quarantine=QUARANTINE)
     scene.wait_failover(scene.group.stop)
     scene.check_kept()
-    go_on(scene)
+    check_new_master(scene)
     scene.group.resume(scene.old)
     scene.group.wait_follows(scene.old, scene.new)
     check_end(scene, record_property)
@@ -108,7 +108,7 @@ class Lost:
         good = master.info("replication").get("min_slaves_good_slaves", 1)
         return good > 0 and any(replica["lag"] == 0 for replica in listed(master))
 
-    def ask_new_master(self):
+    def request_from_new_master(self):
         granted = {client.key for client in self._late if client.granted_at}
         assert granted == self.keys, f"the isolated master has granted {granted} only"
         self._scene.add(*self._others)
@@ -121,9 +121,9 @@ def test_no_lock_is_held_twice_when_the_master_is_isolated(scene_of, record_prop
     scene = scene_of(CAREFUL, quarantine=QUARANTINE)
     lost = Lost(scene)
     scene.wait_failover(lost.isolate)
-    lost.ask_new_master()
+    lost.request_from_new_master()
     scene.check_kept()
-    go_on(scene)
+    check_new_master(scene)
     lost.wait_granted()
     scene.group.heal(scene.old)
     scene.group.wait_follows(scene.old, scene.new)

@@ -241,10 +241,10 @@ def test_redisson_message_when_a_session_ends(server, actor):
 
 def test_redisson_message_when_a_grant_to_a_dead_waiter_is_released(server):
     server.control.config_set("lock.redisson-interop", "yes")
-    turn = GrantScene(server)
+    scene = GrantScene(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
     listener = Listener(server)
-    turn.send_at_once("LOCK.RELEASE k oa", "CLIENT KILL ID {b}")
+    scene.send_at_once("LOCK.RELEASE k oa", "CLIENT KILL ID {b}")
     wait_for(lambda: not server.control.exists("k"), what="the hold to be released")
     assert listener.new_messages() == [FREE]
 

@@ -254,7 +254,7 @@ def test_write_permission_for_a_key_is_not_enough(server, user, mutation):
 def test_user_without_permission_for_the_command_is_refused(server, user, mutation):
     mutation.arrange(server)
     command = mutation.command.split()[0].lower()
-    assert_refused(server, user(*ALL_RIGHTS, f"-{command}"), mutation.command.split(), "NOPERM")
+    assert_refused(server, user(*ALL_PERMISSIONS, f"-{command}"), mutation.command.split(), "NOPERM")
 
 
 @each_mutation

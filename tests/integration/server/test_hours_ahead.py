@@ -21,7 +21,7 @@ def server(clock, make_server):
 
 @pytest.fixture
 def now_it_is(clock, server):
-    """now_it_is(6 * MINUTE): so long after the test has begun, and all that is due then has happened."""
+    """now_it_is(6 * MINUTE): sets the clocks to this time after the start of the test; all that is due has happened."""
     return lambda ms: clock.advance(server, ms / 1000)
 
 

@@ -26,8 +26,8 @@ def test_command_fails_the_same_in_multi(server, some_resp, actor, failure):
     for command in failure.before:
         server.control.execute_command(*command.split())
     before = server.dump()
-    [heard, rest] = in_multi(actor(), failure.command, "ECHO rest")
-    assert matches(failure.reply, heard)
+    [reply, rest] = in_multi(actor(), failure.command, "ECHO rest")
+    assert matches(failure.reply, reply)
     assert rest == "rest"
     assert server.dump() == before
     assert server.blocked_clients() == 0
@@ -40,8 +40,8 @@ def test_command_fails_the_same_in_lua(server, resp, actor, failure):
     before = server.dump()
     # A script sees null as false; RESP2 and RESP3 then differ.
     script = "local r = redis.pcall(unpack(ARGV)) return r or 'null'"
-    heard = actor().attempt("EVAL", script, 1, "k", *failure.command.split())
-    assert heard == "null" if failure.reply is None else matches(failure.reply, heard)
+    reply = actor().attempt("EVAL", script, 1, "k", *failure.command.split())
+    assert reply == "null" if failure.reply is None else matches(failure.reply, reply)
     assert server.dump() == before
     assert server.blocked_clients() == 0
 
@@ -112,8 +112,8 @@ def test_wrong_number_of_arguments_aborts_the_transaction(server, actor):
 def test_read_only_script_may_not_change_a_lock(server, actor, mutation):
     waiter = mutation.arrange(server)
     before = server.dump()
-    heard = actor().attempt("EVAL_RO", "return redis.call(unpack(ARGV))", 1, "k", *mutation.command.split())
-    assert code_of(heard) == "ERR"
+    reply = actor().attempt("EVAL_RO", "return redis.call(unpack(ARGV))", 1, "k", *mutation.command.split())
+    assert code_of(reply) == "ERR"
     assert server.dump() == before
     assert waiter is None or waiter.is_blocked()
 

@@ -50,8 +50,8 @@ def test_server_replies_when_the_clock_steps_back_between_timers(clock, ticking,
         assert ticking.is_valkey and ticking.version >= (9,)
         clock.step(-HOUR_S)
     assert client.ping()
-    # What was put off comes when the clock is right again, and the server has looked: Redis 7.2 and later may sleep for
-    # the hour that the first timer seemed to be away, until an earlier one is set.
+    # What was delayed happens when the clock is right again and the server has checked its timers: Redis 7.2 and later
+    # may sleep for the hour after which the first timer seemed to be due, until an earlier timer is set.
     clock.step_and_run_timers(ticking, 0)
     assert waiter.reply() in (1, None)
     wait_for(lambda: client.lrange("q", 0, -1) == ["v"], what="the element")

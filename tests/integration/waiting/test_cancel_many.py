@@ -43,7 +43,7 @@ def pipelined(server, *commands):
 
 def assert_none_is_granted(server, crowd):
     crowd.expect_waiting(0)
-    assert set(crowd.answers()) == {NULL}
+    assert set(crowd.replies()) == {NULL}
     wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, 30, "no lock to be contended")
     assert not any(server.control.hexists(key, "o") for key in KEYS)
 
@@ -63,7 +63,7 @@ def test_none_is_granted_although_the_lock_is_forced(server, crowd, at_once):
 def test_none_is_granted_although_the_owner_acquires_the_lock(server, crowd, at_once):
     assert at_once("LOCK.CANCEL k7 o", "LOCK.RELEASE k7 x", f"LOCK.ACQUIRE k7 o PX {LONG}") == [1, 0, 1]
     crowd.expect_waiting(0)
-    assert set(crowd.answers()) == {NULL}
+    assert set(crowd.replies()) == {NULL}
     assert server.control.hgetall("k7") == {"o": "1"}
 
 
@@ -99,7 +99,7 @@ def test_second_cancel_finds_nothing(server, crowd, at_once):
 def test_wait_that_begins_afterwards_is_not_cancelled(server, crowd):
     sock = pipelined(server, "LOCK.CANCEL k7 o", "LOCK.ACQUIRE k7 o BLOCK 0")
     crowd.expect_waiting(1)
-    assert set(crowd.answers()) == {NULL}
+    assert set(crowd.replies()) == {NULL}
     assert server.control.execute_command("LOCK.RELEASE", "k7", "x") == 0
     wait_for(lambda: server.control.hgetall("k7") == {"o": "1"})
     assert server.control.execute_command("LOCK.RELEASE", "k7", "o") == 0
@@ -138,7 +138,7 @@ def test_cancelled_waits_end_while_clients_are_paused(server, crowd, at_once):
     assert at_once("LOCK.CANCEL k7 o", f"CLIENT PAUSE {LONG} WRITE") == [1, "OK"]
     try:
         crowd.expect_waiting(0)
-        assert set(crowd.answers()) == {NULL}
+        assert set(crowd.replies()) == {NULL}
     finally:
         server.control.client_unpause()
 
@@ -168,7 +168,7 @@ def test_fair_position_that_is_cancelled_is_not_taken_over(server, actor, at_onc
     other.wait_blocked()
     sock = pipelined(server, "LOCK.CANCEL k o", "LOCK.FAIR k o BLOCK 0", "PING")
     crowd.expect_waiting(2)
-    assert set(crowd.answers()) == {NULL}
+    assert set(crowd.replies()) == {NULL}
     wait_for(lambda: server.control.zrange("lock:queue:{k}", 0, -1) == ["other", "o"], what="both to be written")
     assert server.control.execute_command("LOCK.RELEASE", "k", "x") == 0
     assert other.reply() == 1

@@ -123,45 +123,45 @@ SAME_ITERATION = dict(
 
 
 @pytest.mark.parametrize("lines", SAME_ITERATION.values(), ids=SAME_ITERATION)
-def test_grant_to_a_client_killed_in_the_same_turn_goes_on_to_the_next(server, lines):
-    turn = GrantScene(server)
-    turn.send_at_once(*lines)
-    turn.c_holds_at_once()
-    turn.b.wait_closed()
+def test_grant_to_a_client_killed_in_the_same_iteration_is_handed_off(server, lines):
+    scene = GrantScene(server)
+    scene.send_at_once(*lines)
+    scene.c_holds_at_once()
+    scene.b.wait_closed()
 
 
 UNBLOCKS = {"timeout": ("TIMEOUT", lambda reply: reply is None), "error": ("ERROR", error("UNBLOCKED"))}
 
 
 @pytest.mark.parametrize("how, expected", UNBLOCKS.values(), ids=UNBLOCKS)
-def test_grant_to_a_client_unblocked_in_the_same_turn_is_one_or_the_other(server, how, expected):
-    """It has the lock and hears so, or has it not and the next one has."""
-    turn = GrantScene(server)
-    turn.send_at_once(RELEASE, "CLIENT UNBLOCK {b} " + how)
-    heard = turn.b.outcome()
-    if heard != 1:
-        assert expected(heard)
-        turn.c_holds_at_once()
+def test_client_unblocked_in_the_iteration_of_its_grant_has_it_or_not(server, how, expected):
+    """It holds the lock and receives the grant, or does not hold it and the next waiter does."""
+    scene = GrantScene(server)
+    scene.send_at_once(RELEASE, "CLIENT UNBLOCK {b} " + how)
+    reply = scene.b.outcome()
+    if reply != 1:
+        assert expected(reply)
+        scene.c_holds_at_once()
         return
     assert server.control.hgetall("k") == {"ob": "1"}
     assert scene.b.call("LOCK.RELEASE", "k", "ob") == 0
     scene.c_holds_at_once()
 
 
-def test_both_waiters_killed_in_the_turn_of_the_grant_leave_the_lock_free(server):
-    turn = GrantScene(server)
-    turn.send_at_once(RELEASE, KILL, "CLIENT KILL ID {c}")
+def test_both_waiters_killed_in_the_iteration_of_the_grant_free_the_lock(server):
+    scene = GrantScene(server)
+    scene.send_at_once(RELEASE, KILL, "CLIENT KILL ID {c}")
     wait_for(lambda: not server.control.exists("k"), what="the lock to be free")
     assert server.info("lock")["lock_waiters"] == 0
 
 
-def test_hold_released_for_the_dead_is_one_of_several(server):
-    """Two connections of ob are granted; one dies in that turn: the other's hold stays."""
-    turn = GrantScene(server)
+def test_only_the_hold_of_the_dead_connection_is_released(server):
+    """Two connections of ob are granted; one dies in that iteration: the hold of the other remains."""
+    scene = GrantScene(server)
     twin = server.actor("twin")
     twin.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
     twin.wait_blocked()
-    turn.send_at_once(RELEASE, KILL)
+    scene.send_at_once(RELEASE, KILL)
     assert twin.reply() == 2
     wait_for(lambda: server.control.hgetall("k") == {"ob": "1"}, what="one hold to be released")
     assert twin.call("LOCK.RELEASE", "k", "ob") == 0
@@ -176,13 +176,13 @@ ACQUIRED_AGAIN = dict(
 )
 
 
-@pytest.mark.parametrize("lines", TAKEN_ANEW.values(), ids=TAKEN_ANEW)
-def test_hold_that_the_owner_has_taken_anew_is_not_released_for_the_dead(server, lines):
-    """Only ob waits; it is granted, dies, loses that hold, and takes the lock on another connection."""
-    turn = GrantScene(server)
+@pytest.mark.parametrize("lines", ACQUIRED_AGAIN.values(), ids=ACQUIRED_AGAIN)
+def test_hold_acquired_again_is_not_released_for_the_dead_connection(server, lines):
+    """Only ob waits; its client is granted, dies, loses that hold, and ob acquires the lock on another connection."""
+    scene = GrantScene(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
-    assert turn.c.reply() is None
-    turn.send_at_once(*lines, "LOCK.ACQUIRE k ob PX 600000", "LOCK.ACQUIRE z marker PX 600000")
+    assert scene.c.reply() is None
+    scene.send_at_once(*lines, "LOCK.ACQUIRE k ob PX 600000", "LOCK.ACQUIRE z marker PX 600000")
     wait_for(lambda: server.control.exists("z"), what="the commands to have run")
     scene.b.wait_closed()
     scene.c.send("LOCK.ACQUIRE", "k", "oc", "BLOCK", 0)  # the drain finishes its work before this client is blocked
@@ -204,26 +204,26 @@ def test_only_the_lost_hold_is_released_if_the_other_was_reacquired(server, acto
 
 
 @pytest.mark.parametrize("command", ["LOCK.RWWRITE", "LOCK.RWREAD"])
-def test_hold_released_for_the_dead_goes_to_another_wait_of_its_owner(server, actor, command):
-    """That one could not come in beside the first, being another kind of lock, and comes by a first hold."""
-    turn = GrantScene(server)
+def test_hold_released_for_the_dead_is_granted_to_another_own_wait(server, actor, command):
+    """The other wait is for another kind of lock, so it conflicts with the first hold, and becomes a first hold."""
+    scene = GrantScene(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
     assert scene.c.reply() is None
     twin = actor()
     twin.send(command, "k", "ob", "PX", 600_000, "BLOCK", 0)
     twin.wait_blocked()
-    turn.send_at_once(RELEASE, KILL)
+    scene.send_at_once(RELEASE, KILL)
     assert twin.reply() == 1
     assert server.control.exists("k")
     assert twin.call("LOCK.RELEASE", "k", "ob") == 0
     assert server.info("lock")["lock_waiters"] == 0 and not server.control.exists("k")
 
 
-def test_lost_grant_waits_for_the_server_to_take_writes(server):
-    """A hand-on is an acquisition: with too few replicas there is none, and then there is."""
-    turn = GrantScene(server)
-    turn.send_at_once(RELEASE, KILL, "CONFIG SET min-replicas-to-write 1")
-    turn.b.wait_closed()
+def test_lost_grant_is_handed_off_when_the_server_accepts_writes(server):
+    """A hand-off is an acquisition: with too few replicas there is none; when there are enough, it is made."""
+    scene = GrantScene(server)
+    scene.send_at_once(RELEASE, KILL, "CONFIG SET min-replicas-to-write 1")
+    scene.b.wait_closed()
     before = server.control.hgetall("k")
     server.let_pass(60)
     assert before == server.control.hgetall("k") == {"ob": "1"}
@@ -264,8 +264,8 @@ def test_unloading_while_the_drain_is_being_woken_is_refused_or_safe(make_server
 def test_waiter_that_closes_while_a_release_is_on_its_way_is_skipped(server):
     """The server reads the close and the release in one event-loop iteration, in either order."""
     for number in range(20):
-        turn = GrantScene(server)
-        both = [turn.b.kill_socket, lambda turn=turn: turn.send_at_once(RELEASE)]
+        scene = GrantScene(server)
+        both = [scene.b.kill_socket, lambda scene=scene: scene.send_at_once(RELEASE)]
         for action in both if number % 2 else reversed(both):
             action()
         # The server may have written the grant before it could see the close: then ob holds.

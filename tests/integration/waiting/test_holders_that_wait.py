@@ -70,7 +70,7 @@ def test_all_holders_that_wait_are_granted(server, actor, count):
     writer = waits(actor, "w", "LOCK.RWWRITE k", "w")
     crowd = Crowd(server, *(f"LOCK.RWREAD k r{number} PX {LONG} BLOCK 0" for number in range(count)), ahead=1)
     rename(server)
-    assert set(crowd.answers()) == {b":2\r\n"}
+    assert set(crowd.replies()) == {b":2\r\n"}
     assert server.control.hgetall("k") == {"mode": "read", **{f"r{number}": "2" for number in range(count)}}
     assert writer.is_blocked()
 

@@ -15,7 +15,7 @@ def waits(actor, command):
 
 
 def send_at_once(server, *lines):
-    """In one packet; what comes of it is for the drain to work off."""
+    """Sends the commands in one packet; the drain processes what they cause."""
     server.raw_connection().sendall("".join(line + "\r\n" for line in lines).encode())
 
 
@@ -64,9 +64,9 @@ def test_promoted_again_it_releases_no_earlier_lost_hold(make_server):
     """The same owner holds the lock on the other master now."""
     server, master = make_server(), make_server()
     assert master.control.execute_command("LOCK.ACQUIRE", "k", "ob", "PX", LONG) == 1
-    turn = GrantScene(server)
-    turn.send_at_once(RELEASE, KILL, f"REPLICAOF 127.0.0.1 {master.port}")
-    turn.b.wait_closed()
+    scene = GrantScene(server)
+    scene.send_at_once(RELEASE, KILL, f"REPLICAOF 127.0.0.1 {master.port}")
+    scene.b.wait_closed()
     wait_for_sync(master, server)
     wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the waits to be forgotten")
     server.settle(30)

@@ -33,7 +33,7 @@ def test_readers_are_granted_in_time_slices_and_in_order(server, at_once):
     head = as_map(as_map(info)["waiters"][0])
     assert (as_map(info)["waiting"], head["owner"]) == (MANY - len(first_slice), f"o{len(first_slice)}")
     crowd.expect_waiting(0)
-    assert set(crowd.answers()) == {b":1\r\n"}
+    assert set(crowd.replies()) == {b":1\r\n"}
     assert len(owners(call("LOCK.INFO", "k"))) == MANY
 
 
@@ -52,7 +52,7 @@ def test_many_readers_are_granted_when_a_lease_expires(server):
     crowd = crowd_of(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0")
     server.control.pexpire("k", 1)
     crowd.expect_waiting(0)
-    assert set(crowd.answers()) == {b":1\r\n"}
+    assert set(crowd.replies()) == {b":1\r\n"}
 
 
 def test_one_owner_on_many_connections_is_granted_in_time_slices(server, at_once):
@@ -62,7 +62,7 @@ def test_one_owner_on_many_connections_is_granted_in_time_slices(server, at_once
     released, held = at_once("LOCK.RELEASE k w", "HGET k o")
     assert (released, int(held) < 1000) == (0, True)
     crowd.expect_waiting(0)
-    assert {int(answer[1:]) for answer in crowd.answers()} == set(range(1, 1001))
+    assert {int(answer[1:]) for answer in crowd.replies()} == set(range(1, 1001))
     assert server.control.hgetall("k") == {"o": "1000"}
 
 
@@ -74,7 +74,7 @@ def test_one_owner_with_multikey_waits_is_granted_in_time_slices(server, at_once
     released, held = at_once("LOCK.RELEASE k7 w", "HGET k0 o")
     assert (released, int(held)) == (0, 1)
     crowd.expect_waiting(0)
-    assert set(crowd.answers()) == {b":1024\r\n"}
+    assert set(crowd.replies()) == {b":1024\r\n"}
     assert {server.control.hget(f"k{number}", "o") for number in range(1024)} == {str(many)}
 
 
@@ -137,7 +137,7 @@ def test_flush_of_more_locks_than_fit_into_a_time_slice(server, at_once):
     server.all_searched(60)  # nothing else will make the drain run
     server.control.flushall()
     crowd.expect_waiting(0)
-    assert set(crowd.answers()) == {b":1\r\n"}
+    assert set(crowd.replies()) == {b":1\r\n"}
     assert server.control.dbsize() == count
 
 

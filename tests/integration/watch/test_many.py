@@ -54,9 +54,9 @@ def test_watches_are_notified_in_time_slices(server, checking_build):
     failpoint.arm(server, "drain.begun", "stop", 3)
     server.actor().send("LOCK.RELEASE", "k", "o")
     with failpoint.stopped(server):
-        told = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
-    assert 0 < len(told) < size / 2
-    assert answers(sockets) == {b"+LOST\r\n"}
+        notified = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
+    assert 0 < len(notified) < size / 2
+    assert replies_of(sockets) == {b"+LOST\r\n"}
 
 
 def test_release_notifies_only_the_watch_of_its_reader(server, size):

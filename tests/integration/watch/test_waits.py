@@ -139,9 +139,9 @@ def test_unload_is_refused_only_while_a_client_watches(make_server):
     server.unload()
 
 
-def test_monitor_shows_what_clients_say_and_nothing_else(server):
+def test_monitor_shows_only_commands_of_clients(server):
     if not module_sends_no_commands(server):
-        return  # Redis 7.0 shows the module's question
+        return  # Redis 7.0 shows the command that the module sends
     monitor = server.actor("monitor")
     assert monitor.call("MONITOR") == "OK"
     scene = Scene(server)
@@ -165,5 +165,5 @@ def test_watch_follows_the_lease_when_the_clock_steps(make_server, clock, step):
         scene.both_still_wait()
         scene.do("LOCK.RENEW k o PX 20")
     else:
-        scene.do("PING")  # an idle server looks at its timers when the first should be due
+        scene.do("PING")  # an idle server checks its timers when the first should be due
     scene.both_receive("LOST")
