@@ -125,7 +125,7 @@ typedef void (*RedisModulePostNotificationJobFunc)(RedisModuleCtx *ctx, void *pd
 #define REDISMODULE_KEYTYPE_MODULE 6
 #define REDISMODULE_KEYTYPE_STREAM 7
 
-/* A key without a time to live: told by GetExpire and GetAbsExpire, understood by SetAbsExpire. */
+/* A key without a time to live: returned by GetExpire and GetAbsExpire, understood by SetAbsExpire. */
 #define REDISMODULE_NO_EXPIRE -1
 
 /* Flags for HashGet and HashSet, and the value that makes HashSet delete the field. */

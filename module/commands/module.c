@@ -134,7 +134,7 @@ static bool unloadIsAllowed(RedisModuleCtx *ctx) {
     if (!configAllowUnload()) {
         RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_WARNING,
                         "MODULE UNLOAD is refused: a server may crash when the commands of a "
-                        "module go. To upgrade, put the new file beside the old one, let "
+                        "module go. To upgrade, put the new file next to the old one, let "
                         "loadmodule name it, and restart, or fail over to a replica that runs it. "
                         "Should it be unloaded all the same: CONFIG SET lock.allow-unload yes");
     }

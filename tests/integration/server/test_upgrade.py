@@ -18,7 +18,7 @@ def test_unload_is_refused_and_the_log_explains_what_to_do(server):
     assert is_loaded(server.control)
     line = next(line for line in server.log().splitlines() if REFUSED in line)
     assert " # <lock> " in line  # a warning
-    for word in ("beside the old one", "loadmodule", "restart", "replica", "CONFIG SET lock.allow-unload yes"):
+    for word in ("next to the old one", "loadmodule", "restart", "replica", "CONFIG SET lock.allow-unload yes"):
         assert word in line
 
 
