@@ -31,9 +31,9 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_TOO_MANY_HOLDS] = "ERR hold count would overflow",
     [REPLY_NO_TOKEN] = "ERR no larger fencing token is left for this lock",
     [REPLY_TOO_MANY_WAITERS] = "ERR too many waiters, see lock.max-waiters",
-    [REPLY_NO_SIDE_KEYS] = "ERR in a cluster this needs a name with a hash tag, or without '}'",
+    [REPLY_NO_SIDE_KEYS] = "ERR in a cluster the key must have a hash tag, or contain no '}'",
     [REPLY_BOTH_MODES] = "ERR the owner holds the lock in both modes: READ or WRITE is required",
-    [REPLY_NO_SESSION] = "ERR SESSION needs a connection of its own to a master: not in a script",
+    [REPLY_NO_SESSION] = "ERR SESSION is not allowed in a script, inside LOCK.GUARD or on a replica",
     [REPLY_NESTED_GUARD] = "ERR LOCK.GUARD may not run inside itself",
     [REPLY_NO_KEY_PERMISSION] = "NOPERM No permissions to access a key",
     [REPLY_NO_CHANNEL_PERMISSION] = "NOPERM No permissions to access a channel",
@@ -54,7 +54,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_NO_WAIT_FOR_REPLICAS] =
         "NOREPLICAS this client cannot wait: in a transaction, a script, or on a replica",
     [REPLY_NOT_ACKNOWLEDGED] =
-        "NOREPLICAS too few replicas acknowledged it in time, or it has ended since",
+        "NOREPLICAS too few replicas acknowledged it in time, or the hold has ended",
     [REPLY_STALLED] =
         "NOREPLICAS the server was stalled and has not counted its replicas since: try again",
     [REPLY_UNBLOCKED] = unblocked_text,

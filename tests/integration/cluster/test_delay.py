@@ -274,7 +274,7 @@ def test_list_whose_keys_would_be_in_another_slot_is_refused(nodes, command):
         words = [name if word == "{}" else word for word in command.split()]
         replies = [str(node.actor.attempt(*words)) for node in nodes]
         assert [text.split()[0] for text in sorted(replies)] == ["ERR", "MOVED"], replies
-        assert "needs a name with a hash tag" in min(replies)
+        assert "must have a hash tag" in min(replies)
         assert all(node.server.dump() == {} and queues(node.server) == 0 for node in nodes)
 
 
