@@ -294,7 +294,7 @@ static void readLook(struct options *options, int argc, char **argv) {
 }
 
 /* Makes getopt start again with another list of words. */
-static void beginAnew(void) {
+static void restartGetopt(void) {
 #ifdef __GLIBC__
     optind = 0;
 #else
@@ -335,7 +335,7 @@ void optionsRead(struct options *options, int argc, char **argv) {
     int taken = optind;
     static char name[] = "lockctl";
     argv[taken] = name; /* the program name in the error messages of getopt */
-    beginAnew();
+    restartGetopt();
     if (options->task == OPTIONS_RUN) {
         readRun(options, argc - taken, argv + taken);
     } else {

@@ -187,7 +187,7 @@ static const struct serverWatch member_watch = {onOpened, onFailed};
 static void beginRedlock(struct holder *holder) {
     struct redlock *redlock = (struct redlock *)holder;
     int64_t wait_ms = redlock->wish->wait_ms;
-    redlock->heard_ms = clockNow();
+    redlock->replied_ms = clockNow();
     redlock->wait_end_ms = wait_ms < 0 ? -1 : clockNow() + wait_ms;
     for (size_t i = 0; i < redlock->count; i++) {
         serverOpen(&redlock->members[i].server);

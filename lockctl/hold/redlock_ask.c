@@ -26,7 +26,7 @@ static void endBadRound(struct redlock *redlock) {
     size_t answered = redlock->count - redlockVotes(redlock, VOTE_NONE);
     redlock->is_answered = answered >= redlockQuorum(redlock);
     if (redlock->is_answered) {
-        redlock->heard_ms = clockNow();
+        redlock->replied_ms = clockNow();
     }
     redlock->stage = REDLOCK_PAUSING;
     alarmSet(&redlock->step, PAUSE_MS + (waitHasEnded(redlock) ? 0 : clockRandom(PAUSE_MORE_MS)));
@@ -116,7 +116,7 @@ static void forgiveStandstill(struct redlock *redlock) {
     int64_t expected_ms = redlock->limit_ms + PAUSE_MS + PAUSE_MORE_MS;
     int64_t late_ms = clockNow() - redlock->asked_ms - expected_ms;
     if (late_ms > GAP_MS) {
-        redlock->heard_ms += late_ms;
+        redlock->replied_ms += late_ms;
     }
 }
 
@@ -126,7 +126,7 @@ void redlockEndPause(struct redlock *redlock) {
         redlockNotHad(redlock, FAILURE_UNAVAILABLE, redlock->refusal);
         return;
     }
-    if (clockNow() - redlock->heard_ms >= redlock->wish->silence_ms ||
+    if (clockNow() - redlock->replied_ms >= redlock->wish->silence_ms ||
         (waitHasEnded(redlock) && !redlock->is_answered)) {
         redlockNotHad(redlock, FAILURE_UNAVAILABLE, "no majority of the servers replied");
     } else if (waitHasEnded(redlock)) {

@@ -49,7 +49,7 @@ struct redlock {
     struct alarm clock; /* the end of the lease */
     int64_t limit_ms, grace_ms;
     int64_t wait_end_ms; /* -1: never */
-    int64_t heard_ms;    /* when a majority last replied */
+    int64_t replied_ms;  /* when a majority last replied */
     int64_t asked_ms;    /* when this round started */
     int64_t until_ms;
     unsigned round;

@@ -69,10 +69,10 @@ bool singleIsSilent(struct single *single) {
     int64_t now_ms = clockNow();
     int64_t gap_ms = now_ms - single->looked_ms;
     if (gap_ms > 2 * singleLookMs(single) + GAP_MS) {
-        single->heard_ms += gap_ms;
+        single->replied_ms += gap_ms;
     }
     single->looked_ms = now_ms;
-    return now_ms - single->heard_ms >= single->wish->silence_ms;
+    return now_ms - single->replied_ms >= single->wish->silence_ms;
 }
 
 /* ---- releasing ---- */
@@ -257,7 +257,7 @@ static const struct serverWatch second_watch = {onSecondOpened, onSecondFailed};
 static void beginSingle(struct holder *holder) {
     struct single *single = (struct single *)holder;
     int64_t wait_ms = single->wish->wait_ms;
-    single->begun_ms = single->heard_ms = single->looked_ms = clockNow();
+    single->begun_ms = single->replied_ms = single->looked_ms = clockNow();
     single->wait_end_ms = wait_ms < 0 ? -1 : clockNow() + wait_ms;
     alarmSet(&single->beat, singleLookMs(single));
     serverOpen(&single->first);

@@ -34,7 +34,7 @@ static bool mayGoOn(const struct single *single) {
 static void onAcquired(void *arg, redisReply *reply) {
     struct single *single = arg;
     single->is_acquire_sent = false;
-    single->heard_ms = clockNow();
+    single->replied_ms = clockNow();
     if (single->stage != SINGLE_ASKING) {
         return; /* it has given up, and the grant is released too */
     }
@@ -77,7 +77,7 @@ void singleAskAgain(struct single *single) {
 static void onPong(void *arg, redisReply *reply) {
     struct single *single = arg;
     (void)reply; /* an error also shows that the server is alive */
-    single->heard_ms = clockNow();
+    single->replied_ms = clockNow();
 }
 
 void singlePing(struct single *single) {

@@ -86,7 +86,7 @@ static void onGoodRenewal(struct single *single) {
 static void onRenewed(void *arg, redisReply *reply) {
     struct single *single = arg;
     single->is_renewing = false;
-    single->heard_ms = clockNow();
+    single->replied_ms = clockNow();
     if (reply->type == REDIS_REPLY_INTEGER) {
         onGoodRenewal(single);
     } else if (replyIsError(reply, "NOTHELD")) {

@@ -38,9 +38,9 @@ struct single {
     int64_t grace_ms;    /* how long before the end of the lease `lost` is called, at most */
     int64_t wait_end_ms; /* -1: never */
     int64_t begun_ms;
-    int64_t heard_ms;  /* when the server last replied */
-    int64_t looked_ms; /* when singleIsSilent was last called */
-    int64_t sent_ms;   /* when the last renewal was sent */
+    int64_t replied_ms; /* when the server last replied */
+    int64_t looked_ms;  /* when singleIsSilent was last called */
+    int64_t sent_ms;    /* when the last renewal was sent */
     int64_t lease_ms;
     int64_t until_ms;
     int64_t notice_ms; /* how long before `until_ms` `lost` is called */

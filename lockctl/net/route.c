@@ -58,7 +58,7 @@ static const struct linkWatch sentinel_watch = {onSentinelOpen, onSentinelEnd};
 
 /* ---- all kinds of URLs ---- */
 
-static void tellFound(void *arg) {
+static void reportFound(void *arg) {
     struct route *route = arg;
     route->watch->found(route->arg, &route->found);
 }
@@ -68,7 +68,7 @@ void routeInit(struct route *route, struct event_base *base, const struct url *u
     *route = (struct route){.url = url, .watch = watch, .arg = arg};
     const struct linkLogin login = {.user = url->sentinel_user, .password = url->sentinel_password};
     linkInit(&route->sentinel, base, tls, login, &sentinel_watch, route);
-    alarmInit(&route->later, base, tellFound, route);
+    alarmInit(&route->later, base, reportFound, route);
 }
 
 void routeStop(struct route *route) {

@@ -39,7 +39,7 @@ struct start {
      * begin. */
     int begin[2];
     /* The child writes errno if exec fails; a successful exec closes the pipe. */
-    int said[2];
+    int error_pipe[2];
 };
 
 /* In the child: becomes the command, or writes the error. */
@@ -53,7 +53,7 @@ static void become(char **words, const struct start *start, pid_t parent) {
     signalsRestore();
     execvp(words[0], words);
     int error = errno;
-    if (write(start->said[1], &error, sizeof(error)) < 0) {
+    if (write(start->error_pipe[1], &error, sizeof(error)) < 0) {
         _exit(FAILURE_SYSTEM);
     }
     _exit(error == ENOENT ? FAILURE_NO_COMMAND : FAILURE_CANNOT_RUN);
@@ -65,14 +65,14 @@ static void waitFor(int fd) {
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = signalsFd(), .events = POLLIN}};
     do {
         if (poll(fds, 2, -1) > 0 && fds[1].revents) {
-            signalsHear();
+            signalsReceive();
         }
     } while (!fds[0].revents);
 }
 
 /* In lockctl: returns 0 when the child has become the command, or was ended by a signal before
  * that. */
-static int heardFrom(int fd, const char *name) {
+static int startResult(int fd, const char *name) {
     int error = 0;
     waitFor(fd);
     if (read(fd, &error, sizeof(error)) != (ssize_t)sizeof(error)) {
@@ -117,7 +117,7 @@ int commandStart(struct command *command, char **words) {
     if (!makePipe(start.begin)) {
         return FAILURE_SYSTEM;
     }
-    if (!makePipe(start.said)) {
+    if (!makePipe(start.error_pipe)) {
         close(start.begin[0]);
         close(start.begin[1]);
         return FAILURE_SYSTEM;
@@ -128,9 +128,9 @@ int commandStart(struct command *command, char **words) {
     int failure = startChild(command, words, &start);
     close(start.begin[0]);
     close(start.begin[1]);
-    close(start.said[1]);
-    failure = failure ? failure : heardFrom(start.said[0], words[0]);
-    close(start.said[0]);
+    close(start.error_pipe[1]);
+    failure = failure ? failure : startResult(start.error_pipe[0], words[0]);
+    close(start.error_pipe[0]);
     return failure;
 }
 

@@ -58,7 +58,7 @@ static void onHeld(void *arg, const char *token) {
     struct run *run = arg;
     run->is_held = true;
     signalsHold();
-    signalsHear();
+    signalsReceive();
     if (!run->is_ending) {
         setVariables(run, token);
         int failure = commandStart(&run->command, run->order->words);

@@ -12,22 +12,22 @@
 
 /* Signals that may have a meaning for a command. The others stop the process, kill it or are
  * ignored, as usual. */
-static const int heard_ones[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2,
-                                 SIGALRM, SIGCONT, SIGWINCH, SIGTSTP, SIGCHLD};
-#define HEARD_COUNT (sizeof(heard_ones) / sizeof(heard_ones[0]))
+static const int received_signals[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2,
+                                       SIGALRM, SIGCONT, SIGWINCH, SIGTSTP, SIGCHLD};
+#define RECEIVED_COUNT (sizeof(received_signals) / sizeof(received_signals[0]))
 
 struct note {
     int number;
     int is_from_terminal; /* not a bool: the struct is written without padding */
 };
 
-static struct sigaction actions_before[HEARD_COUNT];
+static struct sigaction actions_before[RECEIVED_COUNT];
 static struct sigaction pipe_before;
 static sigset_t mask_before;
 static int ends[2] = {-1, -1};
 static struct event *readable;
-static signalsReceived *tell;
-static void *tell_arg;
+static signalsReceived *receiver;
+static void *receiver_arg;
 
 static void takeNote(int number, bool is_from_terminal) {
     int error = errno;
@@ -45,10 +45,10 @@ static void onSignal(int number, siginfo_t *info, void *context) {
     takeNote(number, info->si_code > 0);
 }
 
-void signalsHear(void) {
+void signalsReceive(void) {
     struct note note;
     while (read(ends[0], &note, sizeof(note)) == (ssize_t)sizeof(note)) {
-        tell(tell_arg, note.number, note.is_from_terminal != 0);
+        receiver(receiver_arg, note.number, note.is_from_terminal != 0);
     }
 }
 
@@ -60,7 +60,7 @@ static void onReadable(evutil_socket_t fd, short what, void *arg) {
     (void)fd;
     (void)what;
     (void)arg;
-    signalsHear();
+    signalsReceive();
 }
 
 static void makePipe(void) {
@@ -73,18 +73,18 @@ static void makePipe(void) {
     }
 }
 
-void signalsBegin(struct event_base *base, signalsReceived *heard, void *arg) {
-    tell = heard;
-    tell_arg = arg;
+void signalsBegin(struct event_base *base, signalsReceived *receive, void *arg) {
+    receiver = receive;
+    receiver_arg = arg;
     makePipe();
     sigprocmask(SIG_SETMASK, NULL, &mask_before);
-    for (size_t i = 0; i < HEARD_COUNT; i++) {
+    for (size_t i = 0; i < RECEIVED_COUNT; i++) {
         struct sigaction action = {.sa_sigaction = onSignal, .sa_flags = SA_SIGINFO | SA_RESTART};
         sigfillset(&action.sa_mask);
-        sigaction(heard_ones[i], NULL, &actions_before[i]);
+        sigaction(received_signals[i], NULL, &actions_before[i]);
         /* nohup, or a shell without job control, ignores signals on purpose. */
-        if (actions_before[i].sa_handler != SIG_IGN || heard_ones[i] == SIGCHLD) {
-            sigaction(heard_ones[i], &action, NULL);
+        if (actions_before[i].sa_handler != SIG_IGN || received_signals[i] == SIGCHLD) {
+            sigaction(received_signals[i], &action, NULL);
         }
     }
     /* If a server is gone, write() fails, and the process must not end. */
@@ -113,9 +113,9 @@ void signalsPassOn(pid_t pid) {
     sigset_t set;
     int number;
     sigemptyset(&set);
-    for (size_t i = 0; i < HEARD_COUNT; i++) {
-        if (heard_ones[i] != SIGCHLD) {
-            sigaddset(&set, heard_ones[i]);
+    for (size_t i = 0; i < RECEIVED_COUNT; i++) {
+        if (received_signals[i] != SIGCHLD) {
+            sigaddset(&set, received_signals[i]);
         }
     }
     while ((number = sigtimedwait(&set, NULL, &at_once)) > 0) {
@@ -125,16 +125,16 @@ void signalsPassOn(pid_t pid) {
 }
 
 void signalsStop(void) {
-    struct sigaction heard;
+    struct sigaction before;
     const struct sigaction action = {.sa_handler = SIG_DFL};
-    sigaction(SIGTSTP, &action, &heard);
+    sigaction(SIGTSTP, &action, &before);
     raise(SIGTSTP);
-    sigaction(SIGTSTP, &heard, NULL);
+    sigaction(SIGTSTP, &before, NULL);
 }
 
 void signalsRestore(void) {
-    for (size_t i = 0; i < HEARD_COUNT; i++) {
-        sigaction(heard_ones[i], &actions_before[i], NULL);
+    for (size_t i = 0; i < RECEIVED_COUNT; i++) {
+        sigaction(received_signals[i], &actions_before[i], NULL);
     }
     sigaction(SIGPIPE, &pipe_before, NULL);
     sigprocmask(SIG_SETMASK, &mask_before, NULL);

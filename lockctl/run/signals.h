@@ -11,9 +11,9 @@
  * terminal, so also to the command. Otherwise a process has sent it, to lockctl. */
 typedef void signalsReceived(void *arg, int number, bool is_from_terminal);
 
-/* From now on `heard` is called for signals. Signals that were ignored when lockctl started stay
+/* From now on `receive` is called for signals. Signals that were ignored when lockctl started stay
  * ignored. */
-void signalsBegin(struct event_base *base, signalsReceived *heard, void *arg);
+void signalsBegin(struct event_base *base, signalsReceived *receive, void *arg);
 
 /* Restores the state before signalsBegin: in lockctl, or, after fork(), in the child that becomes
  * the command. */
@@ -24,12 +24,12 @@ void signalsHold(void);
 void signalsAllow(void);
 
 /* While signals are blocked: sends the pending ones to the child `pid` too, as if it had existed
- * when they were sent. The child must still block them, so that it receives none twice. `heard`
+ * when they were sent. The child must still block them, so that it receives none twice. `receive`
  * gets them as from the terminal, because they need not be passed on again. */
 void signalsPassOn(pid_t pid);
 
-/* Calls `heard` now for the signals that have arrived. Must not be called from within `heard`. */
-void signalsHear(void);
+/* Calls `receive` now for the signals that have arrived. `receive` itself must not call this. */
+void signalsReceive(void);
 
 /* A file descriptor that is readable when a signal has arrived. */
 int signalsFd(void);
