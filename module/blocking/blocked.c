@@ -188,8 +188,8 @@ static void putEnd(struct blocked *blocked, int64_t end_ms) {
 void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block_ms,
                      int64_t now_ms) {
     int64_t at_us = block_ms == 0 ? INT64_MAX : timerAfter(block_ms);
-    bool for_ever = block_ms == 0 || block_ms > INT64_MAX - now_ms;
-    putEnd(blocked, for_ever ? BLOCKED_FOR_EVER : now_ms + block_ms);
+    bool forever = block_ms == 0 || block_ms > INT64_MAX - now_ms;
+    putEnd(blocked, forever ? BLOCKED_FOREVER : now_ms + block_ms);
     blockedStopTimer(ctx, blocked);
     if (at_us != INT64_MAX) {
         timerSet(ctx, &blocked->timer, at_us, blockedOnTimer);
@@ -203,9 +203,9 @@ void blockedEndAt(RedisModuleCtx *ctx, struct blocked *blocked, int64_t at_ms) {
 
 int64_t blockedEndMs(struct blocked *blocked, int64_t now_ms) {
     const struct timer *timer = &blocked->timer;
-    bool is_reckoned_anew = timer->is_set && timer->clock == TIMER_MONOTONIC &&
-                            blocked->clock_steps != timerClockSteps();
-    if (is_reckoned_anew) {
+    bool must_recompute = timer->is_set && timer->clock == TIMER_MONOTONIC &&
+                          blocked->clock_steps != timerClockSteps();
+    if (must_recompute) {
         putEnd(blocked, now_ms + timerLeftMs(timer));
     }
     return blocked->end_ms;
@@ -264,7 +264,7 @@ static void takeClient(struct blocked *blocked, RedisModuleBlockedClient *bc,
                        unsigned long long client_id) {
     blocked->bc = bc;
     blocked->client_id = client_id;
-    blocked->end_ms = BLOCKED_FOR_EVER;
+    blocked->end_ms = BLOCKED_FOREVER;
     mapAdd(&by_client, &blocked->by_client, (const char *)&blocked->bc, sizeof(blocked->bc));
 }
 

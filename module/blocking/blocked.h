@@ -26,7 +26,7 @@
 #define BLOCKED_REPLY_US 8
 
 /* A deadline that never passes: BLOCK 0. */
-#define BLOCKED_FOR_EVER INT64_MAX
+#define BLOCKED_FOREVER INT64_MAX
 
 struct blocked {
     const struct blockedKind *kind;
@@ -63,7 +63,7 @@ void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block
 /* What is kept without its client ends at `at_ms`, unix time. Replaces any earlier deadline. */
 void blockedEndAt(RedisModuleCtx *ctx, struct blocked *blocked, int64_t at_ms);
 
-/* The unix time in ms at which it ends, or BLOCKED_FOR_EVER. The same on every call, until the wall
+/* The unix time in ms at which it ends, or BLOCKED_FOREVER. The same on every call, until the wall
  * clock is set: then it is computed again from `now_ms`. */
 int64_t blockedEndMs(struct blocked *blocked, int64_t now_ms);
 

@@ -115,7 +115,7 @@ static void noteGone(RedisModuleCtx *ctx, RedisModuleString *list, size_t left) 
     RedisModuleString *name = delaykeysQueueOf(ctx, list);
     struct delayedQueue *queue = queuesFind(RedisModule_GetSelectedDb(ctx), name);
     if (queue && (left == 0 || queue->skipped > 0)) {
-        queuesLookAnew(ctx, queue);
+        queuesLookAgain(ctx, queue);
     }
     RedisModule_FreeString(ctx, name);
 }

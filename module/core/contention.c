@@ -257,7 +257,7 @@ void contentionFree(struct contention *sketch) {
 }
 
 /* Begins to count the lock, with its current waiters. */
-static void contentionBeginAnew(struct contention *sketch, const struct contentionLock *lock) {
+static void contentionRestart(struct contention *sketch, const struct contentionLock *lock) {
     const struct mapEntry name = {
         .key = lock->name, .key_length = lock->whole_length, .hash = lock->whole_hash};
     struct contentionTrail unknown = {0};
@@ -274,7 +274,7 @@ void contentionReset(struct contention *sketch, int64_t now_us) {
     *sketch = (struct contention){.since_us = now_us, .numbers = old.numbers};
     for (size_t i = 0; i < old.used; i++) {
         if (old.locks[i].waiting > 0) {
-            contentionBeginAnew(sketch, &old.locks[i]);
+            contentionRestart(sketch, &old.locks[i]);
         }
     }
     contentionFree(&old);

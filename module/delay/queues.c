@@ -189,7 +189,7 @@ void queuesWalkAgain(struct delayedQueue *queue) {
     queue->again_ms = queue->walked_ms + (int64_t)(queue->skipped / WALKED_AGAIN_A_MS);
 }
 
-void queuesLookAnew(RedisModuleCtx *ctx, struct delayedQueue *queue) {
+void queuesLookAgain(RedisModuleCtx *ctx, struct delayedQueue *queue) {
     queuesWalkAgain(queue);
     if (queue->line != &queue->of->going || queue->look.at > queue->again_ms) {
         queuesPutOff(queue, queue->again_ms);
@@ -219,7 +219,7 @@ void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *key) {
     }
     struct delayedQueue *queue = queuesFind(db, name);
     if (queue) {
-        queuesLookAnew(ctx, queue);
+        queuesLookAgain(ctx, queue);
     } else if (kind == DELAYKEYS_DUE) {
         queuesLookAt(ctx, db, name, 0);
     }

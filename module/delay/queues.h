@@ -59,7 +59,7 @@ void queuesWalkAgain(struct delayedQueue *queue);
 
 /* Elements have changed places, or all have been removed: has all of the queue checked as soon as
  * it may be walked again, which is at once unless many elements have been skipped. */
-void queuesLookAnew(RedisModuleCtx *ctx, struct delayedQueue *queue);
+void queuesLookAgain(RedisModuleCtx *ctx, struct delayedQueue *queue);
 
 /* Sets that the queue is checked next at `at_ms`, and not before. */
 void queuesPutOff(struct delayedQueue *queue, int64_t at_ms);

@@ -17,8 +17,8 @@
 
 static struct {
     bool is_running;
-    bool begins_anew; /* with the next step: the cause may be a key of this one */
-    bool once_more;   /* another scan when this one has ended */
+    bool restarts;  /* with the next step: the cause may be a key of this one */
+    bool once_more; /* another scan when this one has ended */
     int db;
     char cursor[24]; /* of SCAN */
 } scan;
@@ -29,7 +29,7 @@ bool scanIsRunning(void) {
 
 void scanBegin(RedisModuleCtx *ctx) {
     scan.is_running = true;
-    scan.begins_anew = true;
+    scan.restarts = true;
     drainSetAlarm(ctx, 0);
 }
 
@@ -116,7 +116,7 @@ static bool step(RedisModuleCtx *ctx) {
 }
 
 static void scanStart(void) {
-    scan.begins_anew = scan.once_more = false;
+    scan.restarts = scan.once_more = false;
     scan.db = 0;
     strcpy(scan.cursor, FIRST);
 }
@@ -129,7 +129,7 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!scan.is_running) {
         return;
     }
-    if (scan.begins_anew) {
+    if (scan.restarts) {
         scanStart();
     }
     bool continues = step(ctx);
@@ -137,9 +137,9 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
         continues = step(ctx);
     }
     if (!continues && scan.once_more) {
-        scan.begins_anew = true;
+        scan.restarts = true;
     }
-    scan.is_running = continues || scan.begins_anew;
+    scan.is_running = continues || scan.restarts;
     if (scan.is_running) {
         drainSetAlarm(ctx, 0);
     }

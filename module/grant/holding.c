@@ -71,7 +71,7 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
 
 /* A first hold inherits nothing from earlier holds that were removed in another way: neither their
  * binding, nor that they were to be released. */
-static void holdingBeginAnew(struct holds *holds, const struct request *wants) {
+static void holdingForgetEarlier(struct holds *holds, const struct request *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     if (pendingreplyCount() > 0) {
         pendingreplyForget(hold.db, holds->name, wants->owner);
@@ -113,7 +113,7 @@ static int64_t holdingAdd(struct holds *holds, const struct request *wants, enum
         lockcheckAfterGrant(holds, wants);
     }
     if (verdict == VERDICT_GRANT) {
-        holdingBeginAnew(holds, wants);
+        holdingForgetEarlier(holds, wants);
     }
     return has;
 }

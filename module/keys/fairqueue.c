@@ -109,8 +109,8 @@ static void setScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleStrin
         return;
     }
     bool is_new = fairqueueTypeOf(key) == REDISMODULE_KEYTYPE_EMPTY;
-    bool for_ever = score->value == FAIRQUEUE_NO_END;
-    double value = for_ever ? REDISMODULE_POSITIVE_INFINITE : (double)score->value;
+    bool forever = score->value == FAIRQUEUE_NO_END;
+    double value = forever ? REDISMODULE_POSITIVE_INFINITE : (double)score->value;
     RedisModule_ZsetAdd(key, value, score->owner, NULL);
     propagateScore(fq->ctx, name, score->owner, score->value);
     if (is_new) {

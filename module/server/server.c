@@ -103,7 +103,7 @@ static struct serverText valueOf(const struct serverText *line, const char *fiel
 }
 
 bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
-                       void (*tell)(const struct serverText *name, void *data), void *data) {
+                       void (*receive)(const struct serverText *name, void *data), void *data) {
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "CLIENT", "ccl", "LIST", "ID", (long long)client_id);
     if (!reply) {
@@ -114,7 +114,7 @@ bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
     const struct serverText name =
         line.bytes ? valueOf(&line, " cmd=") : (struct serverText){NULL, 0};
     if (name.bytes) {
-        tell(&name, data);
+        receive(&name, data);
     }
     RedisModule_FreeCallReply(reply);
     return line.bytes;

@@ -41,11 +41,11 @@ struct serverText {
     size_t length;
 };
 
-/* Calls `tell` with the name of the last command that this client has sent, as in CLIENT LIST; not
- * at all if there is no such client. Returns false if the server refuses CLIENT LIST. Costs some
- * µs, and counts as a CLIENT LIST in commandstats. */
+/* Calls `receive` with the name of the last command that this client has sent, as in CLIENT LIST;
+ * not at all if there is no such client. Returns false if the server refuses CLIENT LIST. Costs
+ * some µs, and counts as a CLIENT LIST in commandstats. */
 bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
-                       void (*tell)(const struct serverText *name, void *data), void *data);
+                       void (*receive)(const struct serverText *name, void *data), void *data);
 
 /* The unix time in µs. RedisModule_Milliseconds is exact to the ms only, and older servers give
  * modules no other wall clock. */

@@ -200,7 +200,7 @@ static void placeFresh(void) {
 }
 
 /* If a hold of the reply no longer exists, the reply is refused. */
-static void tellOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
+static void acksReplyOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
     if (pendingreplyIsValid(ctx, ack->pendingreply)) {
         acksReply(ctx, ack);
     } else {
@@ -209,11 +209,11 @@ static void tellOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
     }
 }
 
-static void tellAcknowledged(RedisModuleCtx *ctx) {
+static void acksReplyAcknowledged(RedisModuleCtx *ctx) {
     struct ackplace *place;
     timesliceBegin();
     while ((place = acklinesFirstAcknowledged()) && !timesliceHasEnded()) {
-        tellOrRefuse(ctx, LIST_ELEMENT(place, struct ack, place));
+        acksReplyOrRefuse(ctx, LIST_ELEMENT(place, struct ack, place));
     }
     timesliceEnd();
     if (place) {
@@ -251,7 +251,7 @@ static void acksOnIteration(RedisModuleCtx *ctx) {
     acks.looks++;
     bool has_news = acklinesFirstAcknowledged() || replicasAcknowledged(1) > before;
     placeFresh();
-    tellAcknowledged(ctx);
+    acksReplyAcknowledged(ctx);
     bool has_asked = acklinesCount() > 0 && replicasAsk(ctx, acks.newest);
     acksSetNextLook(has_news || has_asked, now_us);
 }

@@ -60,7 +60,7 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
         tallyForgetAll();
         queuesForgetAll(ctx, flush->dbnum);
         unconfirmedFlushed(flush->dbnum);
-        sessionsLookAnew(ctx);
+        sessionsLookAgain(ctx);
         blockingkeyNoteAll(ctx, flush->dbnum < 0 ? BLOCKINGKEY_EVERY_DB : flush->dbnum,
                            BLOCKINGKEY_FLUSHED);
     }
@@ -85,7 +85,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
-static void eventsBeginAnew(RedisModuleCtx *ctx) {
+static void eventsRestart(RedisModuleCtx *ctx) {
     quarantineBegin(ctx);
     propagateListenersMayHaveChanged();
     replicasMayHaveChanged();
@@ -98,9 +98,9 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)event;
     (void)subevent;
     (void)data;
-    eventsBeginAnew(ctx);
+    eventsRestart(ctx);
     queuesForgetAll(ctx, -1);
-    sessionsLookAnew(ctx);
+    sessionsLookAgain(ctx);
     scanBegin(ctx);
     blockingkeyNoteAll(ctx, BLOCKINGKEY_EVERY_DB, BLOCKINGKEY_EDITED);
     contendedLoaded(ctx);
@@ -121,7 +121,7 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     }
     scanBegin(ctx); /* on a replica the drain ends it, and forgets the queues */
     slotwatchBegin(ctx);
-    eventsBeginAnew(ctx);
+    eventsRestart(ctx);
     blockingkeyNoteAll(ctx, BLOCKINGKEY_EVERY_DB, BLOCKINGKEY_EDITED);
 }
 

@@ -36,14 +36,14 @@ static int64_t later(int64_t time_ms, int64_t by_ms) {
 /* Records until when the keys are needed now. Returns when they are to expire; `*extend`: that is
  * later than they do. */
 static int64_t expiryFor(struct lock *lock, int64_t end_ms, int64_t now_ms, bool *extend) {
-    bool for_ever = end_ms == FAIRQUEUE_NO_END;
-    if (for_ever && lock->fair.refresh_ms == 0) {
+    bool forever = end_ms == FAIRQUEUE_NO_END;
+    if (forever && lock->fair.refresh_ms == 0) {
         lock->fair.refresh_ms = now_ms + KEEP_MS / 2;
     }
     /* A crash may happen at the end, and a quarantine may follow before the position's reserve
      * begins. */
     int64_t kept_ms = configQuarantineMs() + configFairReserveMs();
-    int64_t needed_ms = later(for_ever ? now_ms + KEEP_MS / 2 : end_ms, kept_ms);
+    int64_t needed_ms = later(forever ? now_ms + KEEP_MS / 2 : end_ms, kept_ms);
     *extend = needed_ms > lock->fair.expire_ms;
     if (*extend) {
         /* Some more, so that the next waiter need not extend it again. */
@@ -173,7 +173,7 @@ static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
 
 /* The keys differ from what was written: deletes them, whatever they contain, and marks all
  * positions to be written again, from the head on. */
-static void fairnessBeginAnew(struct fairqueue *fq, struct lock *lock) {
+static void fairnessRewrite(struct fairqueue *fq, struct lock *lock) {
     fairqueueClear(fq);
     unwrittenForget(lock); /* these changes are covered by the ones recorded now */
     struct position *position = waitqueueFirst(&lock->queue);
@@ -186,7 +186,7 @@ static void fairnessBeginAnew(struct fairqueue *fq, struct lock *lock) {
 
 static bool fairnessWriteQueue(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     if (blockingkeyTakeNote(&lock->key, CONTENDED_OTHER_POSITIONS)) {
-        fairnessBeginAnew(fq, lock);
+        fairnessRewrite(fq, lock);
     }
     struct waiter *waiter;
     while ((waiter = unwrittenNext(lock))) {

@@ -96,7 +96,7 @@ void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
 
 /* Replies to the waits that have seen the latch open, which are the first ones. Returns false if
  * the time slice ended before that was done for all. */
-static bool tellReleased(RedisModuleCtx *ctx, struct latch *latch) {
+static bool notifyReleased(RedisModuleCtx *ctx, struct latch *latch) {
     struct simplewait *first;
     while ((first = simplewaitFirst(&latch->all)) && isReleased(first)) {
         if (timesliceHasEnded()) {
@@ -126,7 +126,7 @@ static void latchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t no
     key->notes = 0;
     blockingkeyClearDue(key);
     blockingkeyWatch(ctx, key, end_ms, now_ms);
-    if (!tellReleased(ctx, latch)) {
+    if (!notifyReleased(ctx, latch)) {
         blockingkeyMarkDue(ctx, key); /* behind others that are due */
     }
     blockingkeyEndUse(ctx, key);
@@ -135,7 +135,7 @@ static void latchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t no
 /* A wait that has seen the latch open, but has not been replied to yet, is not redirected. */
 static void latchesRedirect(RedisModuleCtx *ctx, struct blockingkey *key) {
     blockingkeyUse(key);
-    if (tellReleased(ctx, ofKey(key))) {
+    if (notifyReleased(ctx, ofKey(key))) {
         simplewaitRedirect(ctx, key);
     } else {
         blockingkeyEndUse(ctx, key); /* still due */

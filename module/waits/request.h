@@ -35,7 +35,7 @@ struct requestReplicas {
 
 /* `block_ms` of a request that does not wait, and of one that waits without a limit. */
 #define REQUEST_NO_WAIT (-1)
-#define REQUEST_FOR_EVER 0
+#define REQUEST_FOREVER 0
 
 struct request {
     RedisModuleString *owner;

@@ -4,7 +4,7 @@
  *   sessionsBind, sessionsUnbind    holds are bound to a connection, or last as their leases do
  *   sessionsClientGone              the connection has closed: events.c
  *   sessionsClientOf                for LOCK.INFO
- *   sessionsForgetAll, sessionsSwapped, sessionsLookAnew, sessionsConfigured
+ *   sessionsForgetAll, sessionsSwapped, sessionsLookAgain, sessionsConfigured
  *                                   what happens to all of them
  *
  * Which holds are bound to which connection, and which are due when, is in bindings.c.
@@ -37,8 +37,8 @@
 
 /* If the leases or the grace are longer than this, each binding is checked after this time: its
  * hold may have been removed without an event that says whose hold it was. */
-#define LOOK_ANEW_MS 300000
-#define LOOK_ANEW_US (LOOK_ANEW_MS * 1000LL)
+#define NEXT_WALK_MS 300000
+#define NEXT_WALK_US (NEXT_WALK_MS * 1000LL)
 
 static struct {
     sessionsRelease release;
@@ -75,7 +75,7 @@ static int64_t nextWalk(void) {
         return 0;
     }
     bool looks_otherwise =
-        bindingsRenewEvery() <= LOOK_ANEW_MS && configSessionGraceMs() <= LOOK_ANEW_MS;
+        bindingsRenewEvery() <= NEXT_WALK_MS && configSessionGraceMs() <= NEXT_WALK_MS;
     return looks_otherwise || bindingsCount() == 0 ? INT64_MAX : sessions.walk_at_us;
 }
 
@@ -103,7 +103,7 @@ struct requestSession sessionsAsked(RedisModuleCtx *ctx) {
 void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
                   const struct requestSession *session, int64_t now_ms) {
     if (bindingsCount() == 0) {
-        sessions.walk_at_us = timerNow() + LOOK_ANEW_US;
+        sessions.walk_at_us = timerNow() + NEXT_WALK_US;
     }
     bindingsBind(hold, session, now_ms);
     setTimers(ctx);
@@ -129,7 +129,7 @@ void sessionsSwapped(int first_db, int second_db) {
     bindingsSwapped(first_db, second_db);
 }
 
-void sessionsLookAnew(RedisModuleCtx *ctx) {
+void sessionsLookAgain(RedisModuleCtx *ctx) {
     if (bindingsCount() > 0) {
         bindingsWalkBegin();
         wakeSoon(ctx);
@@ -234,7 +234,7 @@ static bool lookAtNext(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!binding) {
         return false;
     }
-    sessions.walk_at_us = timerNow() + LOOK_ANEW_US;
+    sessions.walk_at_us = timerNow() + NEXT_WALK_US;
     const struct holdsOwner of = {bindingsDb(binding), binding->name, binding->owner};
     RedisModule_SelectDb(ctx, bindingsDb(binding));
     if (!hasToWait(ctx, binding, now_ms) && !holdsAreThere(ctx, &of, now_ms)) {

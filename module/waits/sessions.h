@@ -46,7 +46,7 @@ void sessionsForgetAll(void);
 
 /* Many keys have been removed or added without an event for each: a flush, a load. The bindings
  * whose holds no longer exist are removed soon. Allowed in every callback. */
-void sessionsLookAnew(RedisModuleCtx *ctx);
+void sessionsLookAgain(RedisModuleCtx *ctx);
 
 /* lock.default-lease or lock.session-grace has been changed: the new value applies at once to all
  * bindings, as if it had been set from the beginning. */

@@ -244,7 +244,7 @@ static bool watchesLookAtAll(struct holds *holds, struct watched *watched) {
     return true;
 }
 
-static bool tellWanted(struct holds *holds, struct watched *watched) {
+static bool notifyWanted(struct holds *holds, struct watched *watched) {
     struct list *wanting = &watched->wanting;
     if (watched->left_of_wanting == 0) {
         return true;
@@ -281,7 +281,7 @@ static void takeNotes(struct watched *watched) {
 static bool watchesReply(struct holds *holds, struct watched *watched) {
     takeNotes(watched);
     return watchesLookAtAll(holds, watched) && lookAtDue(holds, watched) &&
-           tellWanted(holds, watched);
+           notifyWanted(holds, watched);
 }
 
 static void lookInto(struct holds *holds, struct watched *watched) {
