@@ -29,7 +29,7 @@ _lockctl() {
     fi
     case $before in
         -u | --url)
-            mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// redis+sentinel:// redis+cluster://" -- "$word")
+            mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// valkey:// valkeys:// unix:// redis+sentinel:// redis+cluster://" -- "$word")
             return
             ;;
         -w | --wait | -l | --lease | --semaphore | --replicas | --owner | --grace | --timeout | --interval | --count) return ;;

@@ -41,9 +41,10 @@ static const char usage[] =
     "  69 no server replied, 64 wrong usage, 126 and 127 the command cannot be run\n"
     "ls: lists the locks that are held. top: shows the locks that have waiters.\n"
     "\n"
-    "  -u, --url URL      redis://, rediss://, unix://, redis+sentinel://master@host,host,\n"
-    "                     redis+cluster://host,host; @FILE: a file with URLs. With run, three\n"
-    "                     or more are independent servers, and a majority must grant the lock\n"
+    "  -u, --url URL      redis://, rediss://, valkey://, valkeys://, unix://,\n"
+    "                     redis+sentinel://master@host,host, redis+cluster://host,host;\n"
+    "                     @FILE: a file with URLs. With run, three or more are independent\n"
+    "                     servers, and a majority must grant the lock\n"
     "                     (default: $LOCKCTL_URL, " URLS_DEFAULT ")\n"
     "  -h, --help         -V, --version\n";
 

@@ -34,8 +34,8 @@ struct part {
     size_t length;
 };
 
-/* Cuts the part before the first `mark`, and the mark, off `rest`; all of it if there is no
- * mark. */
+/* Returns the part of `rest` before the first `mark`, or all of `rest` if it contains no `mark`.
+ * Removes from `rest` what it returns, and the mark. */
 static struct part cut(struct part *rest, char mark) {
     const char *found = rest->length ? memchr(rest->at, mark, rest->length) : NULL;
     struct part before = {rest->at, found ? (size_t)(found - rest->at) : rest->length};
@@ -88,11 +88,13 @@ static bool is(struct part part, const char *word) {
 
 /* ---- the parts ---- */
 
+#define LARGEST_DB 16777216
+
 static const char *parseDb(struct url *url, struct part part) {
     if (part.length > 0) {
-        url->db = numberOf(part, 1 << 24);
+        url->db = numberOf(part, LARGEST_DB);
     }
-    return url->db < 0 ? "the database must be a number" : NULL;
+    return url->db < 0 ? "the database must be a number from 0 to 16777216" : NULL;
 }
 
 static const char *parseOption(struct url *url, struct part option) {
@@ -117,7 +119,8 @@ static const char *parseOption(struct url *url, struct part option) {
     if (is(name, "tls") || is(name, "verify")) {
         bool *flag = is(name, "tls") ? &url->tls : &url->verify;
         *flag = is(value, "yes");
-        return is(value, "yes") || is(value, "no") ? NULL : "tls and verify must be yes or no";
+        return is(value, "yes") || is(value, "no") ? NULL
+                                                   : "the options tls and verify must be yes or no";
     }
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (is(name, texts[i].name)) {
@@ -178,7 +181,8 @@ static const char *addAddress(struct url *url, struct part part) {
 }
 
 static const char *parseHosts(struct url *url, struct part hosts) {
-    /* Search for the last '@': a password may contain one that is not encoded. */
+    /* The host begins after the last '@', because a password may contain an '@' that is not
+     * encoded. */
     size_t at = hosts.length;
     while (at > 0 && hosts.at[at - 1] != '@') {
         at--;
@@ -202,13 +206,13 @@ static const char *parsePath(struct url *url, struct part path) {
 
 static const char *whole(const struct url *url) {
     if (url->kind == URL_SENTINEL && (!url->master || !*url->master)) {
-        return "no master given: redis+sentinel://master@host";
+        return "no master name: use redis+sentinel://master@host";
     }
     if (url->kind == URL_CLUSTER && url->db != 0) {
         return "a cluster has only database 0";
     }
     if (url->kind == URL_SERVER && url->address_count != 1) {
-        return "only redis+sentinel:// and redis+cluster:// take several hosts";
+        return "only redis+sentinel:// and redis+cluster:// accept more than one host";
     }
     return NULL;
 }
@@ -241,8 +245,8 @@ const char *urlParse(struct url *url, const char *text) {
                                      (struct part){text + length, strlen(text + length)});
         }
     }
-    return "a URL must begin with redis://, rediss://, unix://, redis+sentinel:// or "
-           "redis+cluster://";
+    return "a URL must begin with redis://, rediss://, valkey://, valkeys://, unix://, "
+           "redis+sentinel:// or redis+cluster://";
 }
 
 void urlFree(struct url *url) {
