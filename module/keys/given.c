@@ -6,7 +6,7 @@
 
 #include "core/hashmap.h"
 
-/* The number of places in which a lock can be. */
+/* The number of places in a set. A lock can be in any place of one set. */
 #define WAYS 4
 #define SETS (GIVEN_MOST / WAYS)
 

@@ -1,9 +1,10 @@
-/* The tokens that this process has issued last, by lock: another client that writes or deletes the
- * key does not change them.
+/* The last token that this process has issued for each lock, in memory. If another client writes or
+ * deletes the lock's token key, the token here does not change.
  *
- * A table of fixed size, which identifies a lock by a hash of its name and its database. If more
- * locks share a place than there is room for, the one with the smallest token is forgotten: so the
- * locks are kept whose tokens are ahead of the clock, which nothing else protects.
+ * The table has a fixed size, and identifies a lock by a hash of its name and its database. The
+ * hash selects a set of a few places. If all of them are used, the lock with the smallest token is
+ * forgotten. So locks whose tokens are ahead of the clock are forgotten last: without the table, no
+ * larger token would be issued for them if another client deleted the key.
  */
 #ifndef LOCK_GIVEN_H
 #define LOCK_GIVEN_H
@@ -12,16 +13,16 @@
 
 #include "redismodule.h"
 
-/* How many locks the table has room for. */
+/* How many locks the table can contain. */
 #define GIVEN_MOST 4096
 
 struct given {
-    uint64_t lock; /* the hash; 0: a free place */
+    uint64_t lock; /* the hash; 0 if the place is free */
     int64_t token;
-    uint32_t life; /* the life of the data set in which it was issued: fence.h */
+    uint32_t life; /* the life of the data set in which the token was issued (fence.h) */
 };
 
-/* The last token issued for this lock of the selected database, or NULL. */
+/* The last token issued for this lock of the selected database, or NULL if none is in the table. */
 const struct given *givenFind(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* Records that this token was issued for the lock. */
