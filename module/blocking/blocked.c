@@ -1,14 +1,16 @@
 /* Blocking and unblocking clients.
  *
  *   blockedBegin         blocks the client of the running command
- *   blockedEndAfter      when its wait times out
- *   blockedAnswer…       unblocks it with a reply, which is written before the server sleeps
- *   blockedEnd           unblocks one that is gone, or that the server has replied to
- *   blockedEndAll        the server is a replica now
- *   blockedMove          it waits for something else from now on
+ *   blockedEndAfter      sets after what time the wait times out
+ *   blockedEndAt         sets the time at which a wait without a client ends
+ *   blockedAnswer…       unblocks the client with a reply; the server writes it before it sleeps
+ *   blockedEnd           unblocks a client that is gone, or that the server has replied to
+ *   blockedEndAll        ends all waits after the server has become a replica
+ *   blockedMove          makes the client wait for something else
  *
- * To add a kind of waiter: embed the struct, write the three functions, call blockedBegin; see
- * waiters.c. To add a kind of reply: a row of enum answerKind, a case in onReply, a function here.
+ * To add a kind of waiter, embed `struct blocked`, write the three functions of `struct
+ * blockedKind`, and call blockedBegin; waiters.c is an example. To add a kind of reply, add a
+ * constant to enum answerKind, a case to onReply, and a function blockedAnswer….
  *
  * Contracts are in blocked.h.
  */
@@ -20,7 +22,7 @@
 #include "server/failpoint.h"
 #include "server/server.h"
 
-/* The key of the map is the bytes of the server's pointer. */
+/* The blocked clients. The key of an entry is the bytes of the pointer `bc`. */
 static struct map by_client;
 
 size_t blockedCount(void) {
@@ -91,8 +93,8 @@ static int onReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return REDISMODULE_ERR;
 }
 
-/* The server has written the reply, or has found that the client died in this event-loop
- * iteration. */
+/* The server calls this when it has written the reply, or has found that the connection of the
+ * client was closed in this event-loop iteration. */
 static void onFree(RedisModuleCtx *ctx, void *data) {
     struct answer *answer = data;
     if (answer->receipt.onEnd) {
@@ -218,7 +220,7 @@ static void blockedOnTimer(RedisModuleCtx *ctx, struct timer *timer) {
 
 /* ---- callbacks of the server ---- */
 
-/* A client whose wait has ended before is no longer in the map. */
+/* If the wait of the client has already ended, the client is no longer in the map. */
 static void onDisconnect(RedisModuleCtx *ctx, RedisModuleBlockedClient *bc) {
     struct blocked *blocked = ofClient(bc);
     if (blocked) {
@@ -227,7 +229,8 @@ static void onDisconnect(RedisModuleCtx *ctx, RedisModuleBlockedClient *bc) {
     }
 }
 
-/* CLIENT UNBLOCK … TIMEOUT, and nothing else: the server is given no deadline. */
+/* The server calls this for CLIENT UNBLOCK … TIMEOUT only, because it does not know of any
+ * deadline. */
 static int blockedOnUnblock(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     (void)argv;
     (void)argc;
@@ -251,7 +254,8 @@ void blockedEndAll(RedisModuleCtx *ctx) {
 
 /* ---- blocking ---- */
 
-/* Without a time-out of the server: those are up to 100 ms late, and race with unblocking. */
+/* Blocks the client without a time-out of the server, because such a time-out is up to 100 ms late,
+ * and may happen while the module unblocks the client. */
 static RedisModuleBlockedClient *blockedBlock(RedisModuleCtx *ctx) {
     if (failpoint(FAILPOINT_BLOCK)) {
         return NULL;

@@ -4,19 +4,19 @@
 #include "core/mem.h"
 #include "server/replicas.h"
 
-/* Both lists are in order of arrival, which in `waiting` is the order of offsets: so only the first
- * of a line has to be checked. */
+/* A queue. Replies join both lists at the end. So `waiting` is in the order of the offsets, and it
+ * is enough to check the first reply in it. */
 struct ackline {
-    struct link in_lines;
-    size_t replicas;
-    struct list fresh;
-    struct list waiting; /* for replicas to reach their offset */
+    struct link in_lines; /* in `lines.all` */
+    size_t replicas;      /* how many replicas each reply waits for */
+    struct list fresh;    /* replies that have no offset yet */
+    struct list waiting;  /* replies that wait until the replicas have reached their offset */
 };
 
 static struct {
-    struct list all;
-    size_t places; /* in all lines */
-    size_t fresh;  /* of these */
+    struct list all; /* the queues */
+    size_t places;   /* how many replies are in all queues together */
+    size_t fresh;    /* how many of these replies are fresh */
 } lines;
 
 size_t acklinesCount(void) {

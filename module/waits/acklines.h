@@ -1,8 +1,9 @@
-/* The queues of replies that wait for replicas: one queue, or *line*, for each number of replicas
- * that some reply waits for.
+/* The queues of replies that wait until replicas have acknowledged a write. There is one queue for
+ * each number of replicas that a reply waits for.
  *
- * A reply is *fresh* until the next check of the replicas, because what it reports may not be in
- * the replication stream yet. That check gives it its offset: how far the stream has come by then.
+ * A reply is *fresh* until the next check of the replicas, because the write that it reports may
+ * not be in the replication stream yet. The check sets the offset of the reply to the length of the
+ * stream at that moment.
  */
 #ifndef LOCK_ACKLINES_H
 #define LOCK_ACKLINES_H
@@ -15,28 +16,29 @@
 
 struct ackline;
 
-/* A position in a line; in the caller's memory, all zero while it is in none. */
+/* The position of a reply in a queue. It is in the caller's memory, and all zero while it is in no
+ * queue. */
 struct ackplace {
     struct link in_list;
-    struct list *list; /* of its line: the fresh ones, or those with an offset */
-    struct ackline *line;
-    int64_t offset; /* how far that many replicas must acknowledge the stream */
+    struct list *list;    /* the list of its queue that it is in: fresh replies, or waiting ones */
+    struct ackline *line; /* its queue */
+    int64_t offset;       /* up to where the replicas must acknowledge the stream */
 };
 
-/* Adds the position at the end of the line for `replicas` replicas. */
+/* Adds the position at the end of the queue for `replicas` replicas. */
 void acklinesEnter(struct ackplace *place, size_t replicas);
 
-/* Removes the position from its line, fresh or not; does nothing if it is in none. */
+/* Removes the position from its queue, fresh or not; does nothing if it is in no queue. */
 void acklinesLeave(struct ackplace *place);
 
-/* Gives all fresh positions this offset, which must not be lower than any given earlier. */
+/* Sets the offset of all fresh positions. It must not be lower than in an earlier call. */
 void acklinesPlaceFresh(int64_t offset);
 
-/* The first position whose offset as many replicas have acknowledged as it waits for
- * (server/replicas.h, as of the last check), or NULL. */
+/* A position whose offset has been acknowledged, as of the last check (server/replicas.h), by as
+ * many replicas as its reply waits for; NULL if there is none. */
 struct ackplace *acklinesFirstAcknowledged(void);
 
-/* How many positions are in lines, and how many of these are fresh. */
+/* How many positions are in queues, and how many of these are fresh. */
 size_t acklinesCount(void);
 size_t acklinesFresh(void);
 
