@@ -1,7 +1,8 @@
-/* The key of a latch: a plain string with how often it is still to be counted down. The latch is
- * open if there is no key, or if the number is 0 or less: DECR by another client counts down too.
+/* The key of a latch. It is a plain string that contains how many times the latch must still be
+ * counted down. The latch is open if the key does not exist, or if the number is 0 or less. Another
+ * client may count down with DECR, so the number may be negative.
  *
- * Only this file reads and writes this key; each write is propagated (propagate.h).
+ * Only this file reads and writes this key. Each write is propagated (propagate.h).
  */
 #ifndef LOCK_LATCHKEY_H
 #define LOCK_LATCHKEY_H
@@ -20,7 +21,7 @@ enum latchkeyState {
     LATCHKEY_SHUT,
     LATCHKEY_WRONG_TYPE, /* not a string */
     LATCHKEY_NO_NUMBER,  /* a string that INCR would refuse */
-    LATCHKEY_IN_USE      /* it cannot be written to now: keynamesIsInUse */
+    LATCHKEY_IN_USE      /* the key cannot be written to now (see keynamesIsInUse) */
 };
 
 struct latchkey {
@@ -28,7 +29,7 @@ struct latchkey {
     RedisModuleString *name; /* belongs to the caller */
     RedisModuleKey *key;
     enum latchkeyState state;
-    int64_t count;  /* what is left, if LATCHKEY_SHUT */
+    int64_t count;  /* for LATCHKEY_SHUT, how many times it must still be counted down */
     int64_t end_ms; /* when the key expires, unix ms, or LATCHKEY_NO_END */
 };
 
@@ -37,16 +38,16 @@ void latchkeyOpen(struct latchkey *latch, RedisModuleCtx *ctx, RedisModuleString
                   enum keyAccess access);
 void latchkeyClose(struct latchkey *latch);
 
-/* The result of a command that needs an open or a shut latch: RESULT_DONE if it is one, else
- * RESULT_WRONG_TYPE, RESULT_KEY_IN_USE, or RESULT_NO_LATCH for LATCHKEY_NO_NUMBER. */
+/* The result of a command that needs an open or a shut latch. RESULT_DONE if the key is one;
+ * otherwise RESULT_WRONG_TYPE, RESULT_KEY_IN_USE, or RESULT_NO_LATCH for LATCHKEY_NO_NUMBER. */
 enum result latchkeyCheck(const struct latchkey *latch);
 
-/* Sets the count, and lets the key expire at `end_ms`, unix ms, or LATCHKEY_NO_END; count 0 deletes
- * the key. The latch must be open or shut. */
+/* Sets the count, and makes the key expire at `end_ms`, unix ms, or never for LATCHKEY_NO_END. A
+ * count of 0 deletes the key. The latch must be open or shut. */
 void latchkeySet(struct latchkey *latch, int64_t count, int64_t end_ms);
 
-/* Counts down by `by`, to 0 at the least, where the key is deleted; its TTL does not change.
- * Returns what is left. The latch must be open or shut. */
+/* Counts down by `by`, but not below 0. At 0 the key is deleted. The TTL does not change. Returns
+ * the new count. The latch must be open or shut. */
 int64_t latchkeyDown(struct latchkey *latch, int64_t by);
 
 #endif

@@ -1,8 +1,8 @@
-/* What the kinds of locks with many holders have in common: a field `mode` in the lock's hash, and
- * a lease of its own for each hold. For rwholds.c and semholds.c, which know who may hold what, and
- * for holds.c.
+/* The common part of read-write locks and semaphores. Both have a field `mode` in the lock's hash,
+ * and each hold has a lease of its own. Used by rwholds.c and semholds.c, which implement the
+ * differences, and by holds.c.
  *
- * Every function but leasedholdsLeases and leasedholdsBegin needs a lock of such a kind. */
+ * Every function except leasedholdsLeases and leasedholdsBegin needs a lock of such a kind. */
 #ifndef LOCK_LEASEDHOLDS_H
 #define LOCK_LEASEDHOLDS_H
 
@@ -12,8 +12,8 @@
 
 #include "keys/holds.h"
 
-/* Where not all expired holds have to be removed, at most this many are removed at once, in some
- * 200 µs. */
+/* If not all expired holds must be removed, at most this many are removed in one step, which takes
+ * some 200 µs. */
 #define LEASEDHOLDS_PRUNED_AT_ONCE 64
 
 /* The leases of this lock, which may be free. They are opened on the first call, and belong to
@@ -24,55 +24,57 @@ struct leases *leasedholdsLeases(struct holds *holds);
 RedisModuleString *leasedholdsFieldOf(struct holds *holds, RedisModuleString *owner,
                                       enum lockMode mode);
 
-/* How many fields there are, not counting `mode`: no fewer than holds, and just as many if no other
- * client has written to the key. */
+/* How many fields the hash has, not counting `mode`. There are at least as many fields as holds,
+ * and exactly as many if no other client has written to the key. */
 size_t leasedholdsCount(struct holds *holds);
 
-/* Whether the only hold ends with the key: then it is unexpired while the key exists, and no lease
- * has to be read. Not so if another client has removed other holds directly. */
+/* Whether the lock has only one hold, whose lease ends when the key expires. If so, the hold is
+ * unexpired while the key exists, and no lease has to be read. Returns false if another client has
+ * removed other holds directly. */
 bool leasedholdsEndWithKey(struct holds *holds);
 
-/* Creates the lock, with this count in the field of its first holder, and no lease yet: any leases
- * that exist belong to an earlier lock, and are deleted. */
+/* Creates the lock, with this count in the field of its first holder, and without a lease. Leases
+ * that already exist belong to an earlier lock, and are deleted. */
 void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString *field,
                       int64_t count);
 
 /* Writes the field `mode`. */
 void leasedholdsSetMode(struct holds *holds, enum lockMode mode);
 
-/* To be called before a single lease is written: if the set of leases is stale, every hold gets a
- * lease that ends with the key. */
+/* To be called before a single lease is written. If the set of leases is stale (leases.h), gives
+ * every hold a lease that ends when the key expires. */
 void leasedholdsRefresh(struct holds *holds);
 
-/* Gives the field a lease that ends at `end_ms`, unix ms. If leases cannot be stored, the key
- * expires with the last one. */
+/* Gives the field a lease that ends at `end_ms`, unix ms. If leases cannot be stored, makes the key
+ * expire when the last lease ends. */
 void leasedholdsSetLease(struct holds *holds, RedisModuleString *field, int64_t end_ms);
 
-/* The same for a lease that ends `lease_ms` from now, unless the field already has one (it is not
- * new) that ends later. */
+/* Gives the field a lease that ends `lease_ms` from now, unless the field already has a lease that
+ * ends later. If `is_new`, the field has no lease yet. */
 void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t lease_ms,
                          bool is_new);
 
 /* Implements holdsLengthen. */
 int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsGrant *request);
 
-/* Makes the key expire with the last lease. To be called when a lease that may have been the last
- * has been removed. */
+/* Makes the key expire when the last lease ends. To be called after a lease has been removed that
+ * may have been the last to end. */
 void leasedholdsSettle(struct holds *holds);
 
-/* What is to be removed. */
+/* A hold that is to be removed. */
 struct leasedholdsHold {
     RedisModuleString *field;
     enum lockMode mode;
     int64_t count; /* the value of the field, as holdsCount returns it */
 };
 
-/* Removes the field, in which no hold is left. If there is no other, the lock is free. */
+/* Removes the field, which contains no hold any more. If there is no other field, the lock becomes
+ * free. */
 void leasedholdsRemove(struct holds *holds, const struct leasedholdsHold *hold);
 
 /* Removes the hold in this field, whose lease has expired, and publishes the event `lock.expired`.
- * If the field is no hold, only the lease that another client has written is removed. Returns what
- * was in the field, as holdsCount does; 0 if it is no hold. */
+ * If the field is not a hold, removes only the lease, which another client has written. Returns the
+ * value of the field as holdsCount does; 0 if the field is not a hold. */
 int64_t leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field);
 
 /* Whether the hash has a field other than this owner's whose lease has not expired. The set of
@@ -80,8 +82,8 @@ int64_t leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field);
  * holds without leases. */
 bool leasedholdsOthersLive(struct holds *holds, RedisModuleString *owner);
 
-/* Deletes the lock and its leases; also the rest of a lock, of the kind HOLDS_PLAIN: see
- * holdsIsFree. */
+/* Deletes the lock and its leases. Also deletes the fields that remain of a lock (see holdsIsFree);
+ * the kind is HOLDS_PLAIN in this case. */
 void leasedholdsClear(struct holds *holds);
 
 /* Implement holdsLeaseEnd and holdsEach. */
