@@ -1,12 +1,13 @@
-/* The leases of a read-write lock or a semaphore: one for each hold.
+/* The leases of a read-write lock or a semaphore. Each owner has one lease for each mode.
  *
  *   lock:lease:{key}    sorted set: `owner` (its reads, or permits) and `owner:write` -> the end of
  *                       that lease, unix ms; +inf for a lock without a TTL
  *
- * The lock's key expires when the last of them ends. That also shows whether the set belongs to
- * this lock, and not to one that was removed by DEL or RENAME, or whose TTL another client has
- * changed: if its last end is not the key's, it is *stale*, and every lease ends with the key. A
- * score that is no time (0, less, -inf) is no end either: such a lease, too, ends with the key.
+ * The lock's key expires when the last lease ends. If the last lease in the set does not end when
+ * the key expires, the set is *stale*. Either it belongs to an earlier lock that was removed by DEL
+ * or RENAME, or another client has changed the TTL of the key. While the set is stale, every lease
+ * ends when the key expires. If a score is not a time (0, negative, -inf), that lease, too, ends
+ * when the key expires.
  *
  * Only this file reads and writes this key. Each write is propagated (propagate.h).
  */
@@ -25,17 +26,17 @@
 
 struct leases {
     RedisModuleCtx *ctx;
-    RedisModuleString *name; /* NULL if not open */
+    RedisModuleString *name; /* NULL if the leases are not open */
     RedisModuleKey *key;
-    /* keynamesSideIsInUse: then nothing is read from the set, or written to it. */
+    /* The key is in use (see keynamesSideIsInUse). If so, the set is neither read nor written. */
     bool in_use;
     int64_t key_end_ms; /* when the lock's key expires, unix ms */
     enum { LEASES_UNKNOWN, LEASES_FRESH, LEASES_STALE } freshness; /* determined when needed */
 };
 
-/* Whether a lease that ends at `end_ms` has expired. It lasts through its last millisecond, as a
- * key of the server does: so a hold and its key end together, and no other owner is granted the
- * lock before the whole lease has passed, even if it began in the middle of a millisecond. */
+/* Whether a lease that ends at `end_ms` has expired. A lease includes its last millisecond, as the
+ * TTL of a key does. So a hold and its key end at the same time. And even if the lease began in the
+ * middle of a millisecond, no other owner is granted the lock before the whole lease has passed. */
 static inline bool leaseExpired(int64_t end_ms, int64_t now_ms) {
     return end_ms < now_ms;
 }
@@ -44,7 +45,7 @@ static inline bool leaseExpired(int64_t end_ms, int64_t now_ms) {
 struct leasesLock {
     RedisModuleCtx *ctx;
     RedisModuleString *name;
-    int64_t key_end_ms; /* when its key expires, unix ms */
+    int64_t key_end_ms; /* when the lock's key expires, unix ms */
 };
 
 /* Opens the leases of this lock. Always to be closed with leasesClose. */
@@ -53,52 +54,52 @@ void leasesOpen(struct leases *leases, const struct leasesLock *lock, enum keyAc
 /* Closes the leases; does nothing if they are not open. */
 void leasesClose(struct leases *leases);
 
-/* Whether the set is stale: it does not belong to this lock. */
+/* Whether the set is stale (see above). */
 bool leasesAreStale(struct leases *leases);
 
-/* Whether another client has written a key of another type under the name. Then nothing is ever
- * written to it, and all leases end with the key. */
+/* Whether another client has written a key of another type under the name of the set. If so, the
+ * module does not write to that key, and all leases end when the lock's key expires. */
 bool leasesIsWrongType(const struct leases *leases);
 
 /* How many leases are stored. */
 size_t leasesLength(const struct leases *leases);
 
-/* The end that is stored for a lease that ends at `end_ms`: a score is a double, which is exact for
- * some 285,000 years. The key must expire at exactly the same time, or the set would look stale. */
+/* The end that is stored for a lease that ends at `end_ms`. It may differ from `end_ms`, because a
+ * score is a double, which is exact only for some 285,000 years. The lock's key must expire at
+ * exactly the time that is stored, or the set would be considered stale. */
 int64_t leasesKeptEnd(int64_t end_ms);
 
-/* When the lease of this field ends, unix ms; LEASES_NO_END: never. */
+/* When the lease of this field ends, unix ms; LEASES_NO_END if it never ends. */
 int64_t leasesEndOf(struct leases *leases, RedisModuleString *field);
 
 /* Store and remove the lease of a field. */
 void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms);
 void leasesRemove(struct leases *leases, RedisModuleString *field);
 
-/* Makes the server encode the set as a skiplist, whatever its length: see encoding.h. */
+/* Makes the server encode the set as a skiplist, whatever its length (see encoding.h). */
 void leasesGrowTree(struct leases *leases);
 
 /* Deletes the key. */
 void leasesClear(struct leases *leases);
 
-/* The end of the lease that ends first, or last, unix ms; `key_end_ms` if the set is empty or
- * stale. */
+/* When the first or the last lease ends, unix ms; `key_end_ms` if the set is empty or stale. */
 int64_t leasesFirstEnd(struct leases *leases);
 int64_t leasesLastEnd(struct leases *leases);
 
-/* The field whose lease ends last, as a new string, if that lease is unexpired; else, or if the set
- * is empty or stale, NULL. */
+/* The field whose lease ends last, as a new string. NULL if that lease has expired, or if the set
+ * is empty or stale. */
 RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms);
 
-/* The field of an unexpired lease other than this field's, of those the one that ends last, as a
- * new string; or NULL. The set must not be stale. O(log n). */
+/* Of the fields other than `field`, the one whose lease ends last, as a new string. NULL if that
+ * lease has expired, or if there is no other field. The set must not be stale. O(log n). */
 RedisModuleString *leasesOtherThatLives(struct leases *leases, RedisModuleString *field,
                                         int64_t now_ms);
 
-/* The field whose lease ends first, as a new string, if that has expired; else NULL. Scores that
- * are no time are removed first, a limited number at a time. */
+/* The field whose lease ends first, as a new string, if that lease has expired; otherwise NULL.
+ * First removes members whose scores are not times, a limited number of them in each call. */
 RedisModuleString *leasesFirstExpired(struct leases *leases, int64_t now_ms);
 
-/* Makes the key expire with the lock's, which now expires at `key_end_ms`, unix ms. */
+/* Makes the set expire together with the lock's key, which now expires at `key_end_ms`, unix ms. */
 void leasesSetKeyEnd(struct leases *leases, int64_t key_end_ms);
 
 #endif

@@ -1,8 +1,8 @@
-/* What a name in the keys of a lock means: the one rule for who can be an owner.
+/* Which names can be owners, and what a name in the keys of a lock means.
  *
  * The fields of a lock's hash, the members of its leases and of its fair queue, and the owners in
- * commands are all checked here. A name that cannot be an owner belongs to no owner, wherever it is
- * read from: another client has written it (docs/keys.md, "What other clients write").
+ * commands are all checked here. If a name in a key cannot be an owner, another client has written
+ * it, and it belongs to no owner (docs/keys.md, "What other clients write").
  */
 #ifndef LOCK_OWNERFIELD_H
 #define LOCK_OWNERFIELD_H
@@ -21,9 +21,9 @@
 
 enum ownerfieldKind {
     OWNERFIELD_MODE,      /* `mode` */
-    OWNERFIELD_OF_OWNER,  /* an owner: its holds, reads or permits */
-    OWNERFIELD_OF_WRITES, /* an owner and `:write`: its write holds */
-    OWNERFIELD_FOREIGN    /* nothing that the module writes */
+    OWNERFIELD_OF_OWNER,  /* the name of an owner: its holds, reads or permits */
+    OWNERFIELD_OF_WRITES, /* the name of an owner and `:write`: its write holds */
+    OWNERFIELD_FOREIGN    /* a name that the module does not write */
 };
 
 /* What a field of this name is. */
@@ -31,14 +31,14 @@ enum ownerfieldKind ownerfieldKindOf(RedisModuleString *field);
 
 enum ownerfieldOwner {
     OWNERFIELD_OWNER,
-    OWNERFIELD_BAD_LENGTH, /* no owner: empty, or too long */
-    OWNERFIELD_RESERVED    /* no owner: `mode`, or a name that ends in `:write` */
+    OWNERFIELD_BAD_LENGTH, /* cannot be an owner: empty, or too long */
+    OWNERFIELD_RESERVED    /* cannot be an owner: `mode`, or ends in `:write` */
 };
 
 /* Whether this can be an owner. */
 enum ownerfieldOwner ownerfieldJudge(RedisModuleString *name);
 
-/* The same, for a caller that need not know why not. */
+/* Whether ownerfieldJudge returns OWNERFIELD_OWNER. */
 bool ownerfieldIsOwner(RedisModuleString *name);
 
 #endif

@@ -5,12 +5,13 @@
 
 #include "keys/holds.h"
 
-/* If the handle may write, removes expired holds: each hold has its own lease. That may leave the
- * lock free. Of thousands of expired readers not all are removed at once: `has_dead` then says that
- * some are left. They count as holds nowhere, neither for others nor for their own owners. */
+/* If the handle was opened to write, removes expired holds, each of which has its own lease. After
+ * that the lock may be free. If there are thousands of expired readers, not all are removed at
+ * once, and `has_dead` is set. The expired holds that are left are not counted as holds, neither
+ * for their owners nor for others. */
 void rwholdsOpen(struct holds *holds);
 
-/* How many holds the owner has in this mode, as its field says; negative if that is no count. */
+/* The number in the field of the owner's holds in this mode; negative if it is not a count. */
 int64_t rwholdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
@@ -21,8 +22,8 @@ int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockM
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);
 
-/* When the last lease of the owner's holds ends, or has ended, unix ms; 0 if it has none. Changes
- * nothing. */
+/* When the last lease of the owner's holds ends, or has ended, unix ms; 0 if the owner has no
+ * holds. Changes nothing. */
 int64_t rwholdsEndOf(struct holds *holds, RedisModuleString *owner);
 
 #endif
