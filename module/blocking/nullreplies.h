@@ -1,9 +1,8 @@
-/* The null replies to waits that ended without what they waited for: cancelled by LOCK.CANCEL, or
- * timed out.
+/* The null replies to waits that LOCK.CANCEL has cancelled, or that have timed out.
  *
  * Many waits may end in one command or within one ms. They all end in one step, but only some of
- * the null replies are sent at once: the drain sends the others, in time slices. Until then their
- * clients stay blocked.
+ * the null replies are sent at once. The drain sends the others in time slices, and until then the
+ * clients remain blocked.
  */
 #ifndef LOCK_NULLREPLIES_H
 #define LOCK_NULLREPLIES_H
@@ -14,11 +13,11 @@
 #include "blocking/blocked.h"
 #include "redismodule.h"
 
-/* Replies null to the client, if there is one, now or soon. `client` has no client after that; its
- * deadline stays. */
+/* Replies null to the client of `client`, if there is one, now or soon. After that `client` has no
+ * client, but keeps its deadline. */
 void nullrepliesSend(RedisModuleCtx *ctx, struct blocked *client);
 
-/* The drain's job. It writes no keys, so it also runs while clients are paused. */
+/* The job of the drain. It writes no keys, so it also runs while clients are paused. */
 void nullrepliesGoOn(RedisModuleCtx *ctx, int64_t now_ms);
 
 #endif

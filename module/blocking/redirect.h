@@ -1,19 +1,22 @@
-/* Redirections: where to send a client that waits for a key whose slot another node serves now.
+/* Redirections of clients that wait for a key whose slot another node serves now.
  *
- * The server is queried once for many keys: call redirectFind for each, then redirectForget.
+ * The server is queried only once for many keys. Call redirectFind for each key, and redirectForget
+ * after the last one.
  */
 #ifndef LOCK_REDIRECT_H
 #define LOCK_REDIRECT_H
 
 #include "redismodule.h"
 
-/* The error for a client that waits for this key, which this node no longer serves: MOVED when
- * another node serves the slot, ASK when the slot is being moved and the key has moved already.
- * NULL when that cannot be determined: then the reply is TRYAGAIN, and when the client retries, the
- * server itself replies. Valid until the next call of a function of this file. */
+/* The error text for a client that waits for this key, which this node no longer serves. It is
+ * MOVED if another node serves the slot, and ASK if the slot is being moved and the key has already
+ * moved. NULL if that cannot be determined. In that case the client receives TRYAGAIN; when it
+ * retries, the server itself replies. The text is valid until the next call of a function of
+ * this file. */
 RedisModuleString *redirectFind(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* To be called when all clients have been redirected, because the next time it may be different. */
+/* Forgets the result of the query. To be called when all clients have been redirected, because
+ * later the slot may be served by another node. */
 void redirectForget(void);
 
 #endif

@@ -1,12 +1,12 @@
-/* Clients that wait for one key each, without a queue: what latches and watches have in common.
+/* Clients that wait for one key each, without a queue. The common part of latches and watches.
  *
- * Such a client waits until the event that it has requested happens, or until its wait ends like
- * any other: deadline, closed connection, CLIENT UNBLOCK, a slot that is moved. It delays no other
- * client.
+ * Such a client waits until the event that it has requested happens, or until its wait ends as any
+ * other wait does: by its deadline, a closed connection, CLIENT UNBLOCK, or because the slot is
+ * moved. No other client is delayed by such a wait.
  *
- * A kind embeds `struct simplewait` in what it stores for a client, and `struct simplewaits` in the
- * entry of its table (blockingkey.h), both as the first member. Only the drain replies to such
- * clients: a wait never ends inside the command of another client.
+ * A kind embeds `struct simplewait` in the struct that it stores for a client, and `struct
+ * simplewaits` in the entry of its table (blockingkey.h), both as the first member. Only the drain
+ * replies to such clients, so a wait never ends inside the command of another client.
  */
 #ifndef LOCK_SIMPLEWAIT_H
 #define LOCK_SIMPLEWAIT_H
@@ -21,7 +21,7 @@
 #include "redismodule.h"
 #include "server/reply.h"
 
-/* The entry of a key. It exists as long as a client waits. */
+/* The entry of a key. It exists as long as a client waits for the key. */
 struct simplewaits {
     struct blockingkey key;
     struct list waits; /* in order of arrival, unless the kind reorders it */
@@ -37,42 +37,47 @@ struct simplewait {
 struct simplewaitKind {
     struct blockingkeyTable *table;
     size_t size; /* of the struct that embeds struct simplewait */
-    /* The deadline has passed: replies, if the reply is not to be null. NULL: does nothing. */
+    /* Called when the deadline has passed. Replies, if the reply is not to be null. NULL if it is
+     * always null. */
     void (*onDeadline)(struct simplewait *wait);
-    /* The wait has ended: removes it from everything of the kind that refers to it, and frees what
-     * it owns, but not the wait itself. NULL: nothing to do. */
+    /* Called when the wait has ended. Removes the references of the kind to the wait, and frees
+     * what the wait owns, but not the wait itself. NULL if there is nothing to do. */
     void (*onLeave)(struct simplewait *wait);
-    size_t *count; /* of the clients that wait, updated by simplewait.c */
+    size_t *count; /* the number of clients that wait, updated by simplewait.c */
 };
 
 /* How a wait is to begin. */
 struct simplewaitStart {
     const struct simplewaitKind *kind;
     RedisModuleString *name; /* of the key, in the selected database */
-    int64_t block_ms;        /* 0: without a limit; negative: not at all */
+    int64_t block_ms;        /* 0: without a limit; negative: does not wait */
     int64_t now_ms;
 };
 
-/* Begins a wait. RESULT_WAITING: the client of `ctx` is blocked, and `*wait` is in the list of its
- * key, all zero in the members that the kind adds. RESULT_BUSY: it does not wait, or the client may
- * not be blocked. RESULT_TOO_MANY_WAITERS: lock.max-waiters is reached. Unless it is
- * RESULT_WAITING, nothing has changed. */
+/* Begins a wait. Returns:
+ *
+ *   RESULT_WAITING             the client of `ctx` is blocked, and `*wait` is in the list of its
+ * key; the members that the kind adds are all zero RESULT_BUSY                `block_ms` is
+ * negative, or the client must not be blocked RESULT_TOO_MANY_WAITERS    lock.max-waiters is
+ * reached
+ *
+ * With every result except RESULT_WAITING nothing has changed. */
 enum result simplewaitBegin(RedisModuleCtx *ctx, const struct simplewaitStart *start,
                             struct simplewait **wait);
 
-/* Ends the wait with a reply, and frees it. The entry of the key may be freed too, unless it is in
- * use. */
+/* Ends the wait with a reply, and frees the wait. The entry of the key may be freed too, unless it
+ * is in use. */
 void simplewaitReplyNumber(RedisModuleCtx *ctx, struct simplewait *wait, int64_t number);
 void simplewaitReplyWord(RedisModuleCtx *ctx, struct simplewait *wait, enum replyWord word);
 
 /* The first wait of the key, or NULL. */
 struct simplewait *simplewaitFirst(const struct simplewaits *waits);
 
-/* For the kind's struct blockingkeyKind: whether nobody waits; nothing to free but the entry. */
+/* For the struct blockingkeyKind of the kind: whether no client waits; the entry owns nothing. */
 bool simplewaitIsIdle(const struct blockingkey *key);
 void simplewaitOnDrop(struct blockingkey *key);
 
-/* For its struct blockingkeyWork. */
+/* For the struct blockingkeyWork of the kind. */
 void simplewaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key);
 void simplewaitForget(RedisModuleCtx *ctx, struct blockingkey *key);
 
