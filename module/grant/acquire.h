@@ -1,5 +1,5 @@
-/* Acquires locks, or begins to wait for them. Granting them after the wait is the grant pass:
- * pass.h.
+/* Acquires locks, or begins to wait for them. After a wait, locks are granted by the grant pass
+ * (pass.h).
  *
  * Both functions work in the selected database of `ctx`. With every result except RESULT_DONE and
  * RESULT_WAITING nothing has changed.
@@ -12,15 +12,19 @@
 #include "server/reply.h"
 #include "waits/request.h"
 
-/* Acquires the lock, or begins to wait for it. RESULT_DONE: `count` is the owner's hold count in
- * this mode, or the fencing token. RESULT_WAITING: the client is blocked. RESULT_DEADLOCK: `cycle`
- * is the caller's. Or another result that reply.h explains. */
+/* Acquires the lock, or begins to wait for it. Returns:
+ *
+ *   RESULT_DONE        `count` is the owner's hold count in this mode, or the fencing token
+ *   RESULT_WAITING     the client is blocked
+ *   RESULT_DEADLOCK    `cycle` is set, and must be freed by the caller
+ *
+ * or another result, which reply.h explains. */
 enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct request *wants,
                         struct outcome *outcome);
 
-/* Acquires all locks, or begins to wait for all; `wants` is exclusive, of discipline MULTIKEY. A
- * name that is given twice is one lock. RESULT_DONE: `count` is the number of locks. Other results
- * as of acquireLock. */
+/* Acquires all locks, or begins to wait for all of them. `wants` must be exclusive and of
+ * discipline MULTIKEY. A name that is given twice counts as one lock. With RESULT_DONE, `count` is
+ * the number of locks. The other results are the same as for acquireLock. */
 enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct request *wants, struct outcome *outcome);
 

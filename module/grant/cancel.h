@@ -1,4 +1,5 @@
-/* LOCK.CANCEL: ends an owner's waits for a lock, or releases what they have acquired. */
+/* LOCK.CANCEL ends an owner's waits for a lock, or releases the hold that such a wait has acquired.
+ */
 #ifndef LOCK_CANCEL_H
 #define LOCK_CANCEL_H
 
@@ -6,18 +7,23 @@
 #include "redismodule.h"
 #include "server/reply.h"
 
-/* Ends every wait of `gives_up->owner` for this lock of the selected database, and every wait for
- * replicas to acknowledge a grant of it, which the drain then releases. The clients receive null.
- * RESULT_DONE: `count` is 1, or 0 if the owner did not wait. RESULT_TRY_AGAIN while the keys of its
- * position may be on another node; RESULT_KEY_IN_USE while they are in use. RESULT_WRONG_TYPE only
- * if it did not wait, because a client may wait for a key that has been overwritten. */
+/* Ends every wait of `gives_up->owner` for this lock of the selected database. Also ends every wait
+ * for replicas to acknowledge a grant of the lock to this owner; the drain then releases that
+ * grant. The clients receive null. Returns:
+ *
+ *   RESULT_DONE          `count` is 1, or 0 if the owner did not wait
+ *   RESULT_TRY_AGAIN     the keys of the owner's position may be on another node
+ *   RESULT_KEY_IN_USE    these keys are in use (see keynamesIsInUse)
+ *   RESULT_WRONG_TYPE    the owner did not wait, and the key is not a lock. If the owner waited,
+ * its wait is ended, although the key may have been overwritten meanwhile
+ */
 enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
                         const struct release *gives_up, struct outcome *outcome);
 
-/* The same for an owner that gives up while a grant may be on its way to it: if it did not wait,
- * the hold that `gives_up` describes is released, and the lock is handed off. RESULT_DONE: `count`
- * is 1 as above, 2 if the hold was released, or 0 if the owner had no such hold. RESULT_BOTH_MODES;
- * or as above. */
+/* As cancelWaits, for an owner that gives up although a grant may already be on its way to it. If
+ * the owner did not wait, releases the hold that `gives_up` describes, and hands the lock off. With
+ * RESULT_DONE, `count` is 1 if a wait was ended, 2 if the hold was released, or 0 if the owner had
+ * no such hold. May also return RESULT_BOTH_MODES, and what cancelWaits returns. */
 enum result cancelOrRelease(RedisModuleCtx *ctx, RedisModuleString *name,
                             const struct release *gives_up, struct outcome *outcome);
 

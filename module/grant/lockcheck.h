@@ -14,19 +14,19 @@
 
 #ifdef CHECKED
 
-/* The grant pass for this lock has ended, and its key is still open: asserts that memory is
- * consistent, that no waiter that fits waits, and that the next check of the lock is not later than
- * `look_ms`. A lock with many positions is checked only now and then, so that checking costs about
- * the same for each pass. */
+/* To be called when the grant pass for this lock has ended and its key is still open. Asserts that
+ * memory is consistent, that no waiter that fits is left waiting, and that the next check of the
+ * lock is not later than `look_ms`. A lock with many positions is not checked after every pass, so
+ * that the average cost of a check is about the same for every lock. */
 void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms);
 
-/* The owner has just been granted its request, which is not a re-entry: asserts that no other owner
- * holds the lock in a mode that conflicts, and that no more permits of a semaphore are taken than
- * the limit. */
+/* To be called when a request has just been granted that is not a re-entry. Asserts that no other
+ * owner holds the lock in a mode that conflicts, and that the number of permits taken from a
+ * semaphore does not exceed the limit. */
 void lockcheckAfterGrant(struct holds *holds, const struct request *wants);
 
-/* The drain has ended. Asserts invariant 6: while nobody waits, no reply is pending and nothing is
- * bound, the module has no memory. */
+/* To be called when the drain has ended. Asserts invariant 6: while no client waits, no reply is
+ * pending and no hold is bound to a connection, the module uses no memory. */
 void lockcheckAfterDrain(void);
 
 #else

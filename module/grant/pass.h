@@ -1,5 +1,5 @@
-/* The grant pass (rule 4 of docs/design.md): grants a lock to those of its waiters that fit now.
- * There is one pass, for every cause: a second way to hand a lock off is a bug.
+/* The grant pass (rule 4 of docs/design.md) grants a lock to those of its waiters that fit now.
+ * There is one pass for all causes. No other code may hand a lock off.
  *
  * Works in the selected database of the handle's context.
  */
@@ -12,16 +12,17 @@
 #include "redismodule.h"
 #include "waits/contended.h"
 
-/* Something outside the module may have changed the lock: runs the pass, brings the fair queue's
- * keys up to date, clears the lock's flags, and sets the timer for the next lease end. `lock` may
- * be freed. */
+/* To be called when something outside the module may have changed the lock. Runs the pass, brings
+ * the fair queue's keys up to date, clears the lock's flags, and sets the timer for the next lease
+ * end. `lock` may be freed. */
 void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
-/* A command has just freed the lock: hands it off, or announces that it is free. */
+/* To be called when a command has just freed the lock. Hands it off, or announces that it is free.
+ */
 void passHandOff(struct holds *holds);
 
-/* The owner has just acquired the lock without waiting: grants its other waits in the queue that
- * fit now. */
+/* To be called when the owner has just acquired the lock without waiting. Grants the other requests
+ * of this owner in the queue that fit now. */
 void passAfterTake(struct holds *holds, RedisModuleString *owner);
 
 /* What the drain does with a due lock; for contendedConnect. */

@@ -1,4 +1,5 @@
-/* LOCK.RENEW, and the check of the owner's hold that LOCK.GUARD begins with. */
+/* Implements LOCK.RENEW, and the check at the beginning of LOCK.GUARD whether the owner has a hold.
+ */
 #ifndef LOCK_RENEW_H
 #define LOCK_RENEW_H
 
@@ -15,20 +16,21 @@ struct renewal {
     RedisModuleString *owner;
     int64_t lease_ms; /* from now */
     enum renewBinding binding;
-    struct requestSession session;   /* BINDING_NEW: the connection */
+    struct requestSession session;   /* for BINDING_NEW, the connection */
     struct requestReplicas replicas; /* which must acknowledge the renewal */
     int64_t now_ms;
 };
 
-/* Gives the owner's holds on the lock, in the selected database, a new lease, and binds them to a
- * connection or removes their binding, as `binding` says. RESULT_DONE (`count`: its holds),
- * RESULT_NOT_HELD, RESULT_STALLED, or what holdingCheck returns. With `replicas` RESULT_WAITING
- * instead of RESULT_DONE, or what acksReady returns, and then nothing has changed. */
+/* Gives the owner's holds of the lock, in the selected database, a new lease. Depending on
+ * `binding`, binds them to a connection or removes their binding. RESULT_DONE, with the owner's
+ * hold count as `count`; RESULT_NOT_HELD, RESULT_STALLED, or what holdingCheck returns. With
+ * `replicas`, returns RESULT_WAITING instead of RESULT_DONE; or what acksReady returns, and in that
+ * case nothing has changed. */
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome);
 
-/* Whether the owner holds the lock, in any mode: RESULT_DONE, RESULT_NOT_HELD, or what holdingCheck
- * returns. Removes nothing but expired holds. */
+/* Whether the owner holds the lock, in any mode. RESULT_DONE, RESULT_NOT_HELD, or what holdingCheck
+ * returns. Changes nothing, except that expired holds are removed. */
 enum result renewCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                        int64_t now_ms);
 
