@@ -20,7 +20,7 @@ struct release {
     RedisModuleString *owner;
     enum holdingWhich which; /* of LOCK.RELEASE */
     int64_t count;           /* permits of a semaphore; otherwise 1 */
-    bool is_lost;            /* the owner does not release it; the reply to its grant was lost */
+    bool is_lost;            /* a hold whose grant was lost; its owner does not release it */
     int64_t now_ms;
 };
 

@@ -1,5 +1,5 @@
-/* The configuration of the module: `lock.…` in CONFIG GET/SET and redis.conf. All of it can be
- * changed at runtime. */
+/* The settings of the module, which are named `lock.…` in CONFIG GET, CONFIG SET and redis.conf.
+ * All of them can be changed at runtime. */
 #ifndef LOCK_CONFIG_H
 #define LOCK_CONFIG_H
 
@@ -7,22 +7,22 @@
 
 #include "redismodule.h"
 
-/* What is called when a setting has changed on which running timers depend; not for the values at
- * load. */
+/* Functions that are called when a setting on which running timers depend has changed. They are not
+ * called for the values at load. */
 struct configCalls {
     void (*quarantine)(RedisModuleCtx *ctx); /* lock.quarantine */
     void (*sessions)(RedisModuleCtx *ctx);   /* lock.default-lease, lock.session-grace */
     void (*reserves)(RedisModuleCtx *ctx);   /* lock.fair-reserve */
 };
 
-/* Sets what is called. To be called once, before configLoad. */
+/* Sets these functions. To be called once, before configLoad. */
 void configConnect(const struct configCalls *calls);
 
-/* Registers the settings, and reads what redis.conf or the loadmodule line says. Returns
- * REDISMODULE_OK; or REDISMODULE_ERR if a value is refused, and the log says why. */
+/* Registers the settings, and reads their values from redis.conf and the loadmodule line. Returns
+ * REDISMODULE_OK. If a value is refused, logs the reason and returns REDISMODULE_ERR. */
 int configLoad(RedisModuleCtx *ctx);
 
-/* lock.default-lease: how long a hold lives if the command gives no lease, ms. */
+/* lock.default-lease: the lease of a hold if the command gives none, ms. */
 long long configDefaultLeaseMs(void);
 
 /* lock.fair-reserve: how long a fair waiter's position is kept after its connection has closed,
@@ -33,10 +33,10 @@ long long configFairReserveMs(void);
 long long configTokenRetentionMs(void);
 
 /* lock.quarantine: how long nothing is granted after the data has been loaded, or after a
- * promotion, ms. Code that grants asks quarantine.h instead. */
+ * promotion, ms. Code that grants uses quarantine.h instead. */
 long long configQuarantineMs(void);
 
-/* lock.max-lease: the longest lease that may be requested, ms; 0 = any. */
+/* lock.max-lease: the longest lease that may be requested, ms; 0 = no limit. */
 long long configMaxLeaseMs(void);
 
 /* lock.session-grace: after how long the holds of a closed connection are released, ms. */
@@ -51,7 +51,7 @@ bool configRedissonInterop(void);
 /* lock.deadlock-detection: whether a wait that would close a cycle is refused. */
 bool configDeadlockDetection(void);
 
-/* lock.allow-unload: if not, MODULE UNLOAD is always refused. */
+/* lock.allow-unload: whether MODULE UNLOAD is allowed. If not, it is always refused. */
 bool configAllowUnload(void);
 
 #endif

@@ -1,17 +1,17 @@
-/* Asserts the rules of the module API for handles of keys on every use: only in the checking build
- * (`make CHECKED=1`). In any other build nothing of this is compiled.
+/* Asserts the rules of the module API for handles of keys on every use. This file is only compiled
+ * in the checking build (`make CHECKED=1`).
  *
- * Servers differ in what they do with a handle where the API says nothing, or even where it allows
- * the use: asked for the expiry of a key that does not exist, Redis 8.6 crashes, and all others
- * return "never". So the module uses less than the API promises, and the checking build asserts
- * that on every server, whatever that server would do:
+ * Servers behave differently in cases that the API does not define, and even in some that it
+ * allows. For example, if the module requests the expiry of a key that does not exist, Redis 8.6
+ * crashes, and all others return "never". So the module uses less than the API allows. The checking
+ * build asserts this on every server, whatever that server would do:
  *
- *   no handle (NULL)            may be closed, and asked for its type
- *   a handle, but no key        also written to, which creates the key
- *   a key                       all else, if it is of the type that the function is for
+ *   no handle (NULL)            may be closed, and its type may be requested
+ *   a handle, but no key        may also be written to, which creates the key
+ *   a key                       may be used by all functions for keys of its type
  *
- * The pointers through which the module calls the server are variables: keycheckBegin puts
- * functions in front of them.
+ * The module calls the server through pointers, which are variables. keycheckBegin replaces them
+ * with functions that check the handle and then call the server.
  */
 #ifndef LOCK_KEYCHECK_H
 #define LOCK_KEYCHECK_H

@@ -1,8 +1,8 @@
-/* Propagates the changes of keys: to replicas and the AOF (as plain commands with absolute times,
+/* Propagates the changes of keys to replicas and the AOF (as ordinary commands with absolute times,
  * never as LOCK.*), to clients that WATCH or cache the key, and as keyspace events.
  *
- * Every write of the module is propagated here, directly after it was made. All changes of one
- * command or of one drain reach replicas and the AOF in one MULTI/EXEC.
+ * Every write of the module is propagated here, directly after the write. All changes of one
+ * command or of one drain are sent to replicas and the AOF in one MULTI/EXEC.
  *
  * `name` is always the full name of the key, in the selected database of `ctx`.
  */
@@ -24,7 +24,7 @@ struct propagateHold {
     int64_t lease_end_ms; /* unix ms */
 };
 
-/* The same, and the key expires when the lease ends. */
+/* As propagateCount, and the key now expires when the lease ends. */
 void propagateHold(RedisModuleCtx *ctx, RedisModuleString *name, const struct propagateHold *hold);
 
 /* The hash `name` now has `mode` in its field `mode`. */
@@ -33,11 +33,11 @@ void propagateMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mod
 /* The hash `name` no longer has `field`. */
 void propagateFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field);
 
-/* The same for many at once. */
+/* As propagateFieldGone, for many fields at once. */
 void propagateFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
                          RedisModuleString *const *fields, size_t count);
 
-/* The key now expires at `lease_end_ms`, unix ms; INT64_MAX: never. */
+/* The key now expires at `lease_end_ms`, unix ms, or never if this is INT64_MAX. */
 void propagateLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms);
 
 struct propagateToken {
@@ -51,11 +51,11 @@ struct propagateToken {
 void propagateToken(RedisModuleCtx *ctx, RedisModuleString *name,
                     const struct propagateToken *token);
 
-/* The sorted set `name` now has `member` at `score`; INT64_MAX stands for +inf. */
+/* The sorted set `name` now has `member` with this score; INT64_MAX stands for +inf. */
 void propagateScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
                     int64_t score);
 
-/* The same, with the exact score. */
+/* As propagateScore, with an exact score that need not be an integer. */
 void propagateExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
                          double score);
 
@@ -66,7 +66,7 @@ void propagateField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
 /* The sorted set `name` no longer has `member`. */
 void propagateUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
 
-/* The same for many at once. */
+/* As propagateUnscored, for many members at once. */
 void propagateUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
                            RedisModuleString *const *members, size_t count);
 
@@ -75,7 +75,7 @@ struct propagateNumber {
     int64_t expire_ms; /* unix ms; INT64_MAX: never */
 };
 
-/* The string `name` now is this number, and expires at `expire_ms`. */
+/* The string `name` now contains this number, and expires at `expire_ms`. */
 void propagateNumber(RedisModuleCtx *ctx, RedisModuleString *name,
                      const struct propagateNumber *number);
 
@@ -85,17 +85,18 @@ void propagateDeleted(RedisModuleCtx *ctx, RedisModuleString *name);
 /* Publishes the keyspace event `event` (class `d`, module) for the key. */
 void propagateEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *event);
 
-/* The lock is free and was not granted to a waiter of the module: notifies Redisson's waiters, if
- * lock.redisson-interop is on. */
+/* Notifies Redisson's waiters, if lock.redisson-interop is on. To be called when the lock is free
+ * and was not granted to a waiter of the module. */
 void propagateFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* Requests that the replicas acknowledge all that they have been sent before this. Only while the
- * server may be written to (serverWritableNow), and in a callback in which nothing else is
- * propagated: in one transaction with a change they would acknowledge what comes before that. */
+/* Requests the replicas to acknowledge everything that they have been sent before this request.
+ * Only to be called while the server accepts writes (serverWritableNow), and in a callback in which
+ * nothing else is propagated. If the request were in one transaction with a change, the replicas
+ * would acknowledge only what precedes the transaction. */
 void propagateAskReplicas(RedisModuleCtx *ctx);
 
-/* To be called when something has happened that can give the server a listener (a fork for a
- * replica or an AOF, a new role, a load): the next change queries the server again. */
+/* To be called when the server may have begun to send changes to a replica or an AOF, because of a
+ * fork, a new role or a load. The next change queries the server again. */
 void propagateListenersMayHaveChanged(void);
 
 #endif

@@ -1,9 +1,9 @@
-/* How far the replicas of this master have acknowledged the replication stream.
+/* The offsets up to which the replicas of this master have acknowledged the replication stream.
  *
- * No server notifies a module of an acknowledgement. It can be queried (INFO replication) in some
- * 20 µs each time, so that is done only while a client waits for one. A replica acknowledges once a
- * second by itself, and at once if the stream requests it. WAIT cannot be used: Redis 7.0 crashes
- * when a module calls it.
+ * No server notifies a module of an acknowledgement. A query (INFO replication) costs some 20 µs
+ * each time, so the server is queried only while a client waits for an acknowledgement. A replica
+ * acknowledges once a second without a request, and at once if the stream contains a request. WAIT
+ * cannot be used, because Redis 7.0 crashes when a module calls it.
  */
 #ifndef LOCK_REPLICAS_H
 #define LOCK_REPLICAS_H
@@ -17,14 +17,14 @@
 /* At most this many replicas are distinguished. */
 #define REPLICAS_MOST 64
 
-/* How many replicas are connected and have received all data, up to REPLICAS_MOST; to be called
- * before each request that needs some. O(1) unless one has come or gone. */
+/* How many replicas are connected and have received all data, up to REPLICAS_MOST. To be called
+ * before each request that needs replicas. O(1) unless a replica has connected or disconnected. */
 size_t replicasOnline(RedisModuleCtx *ctx);
 
-/* A replica may have come or gone. Allowed in every callback. */
+/* To be called when a replica may have connected or disconnected. Allowed in every callback. */
 void replicasMayHaveChanged(void);
 
-/* Queries the server. The functions below return what was seen the last time. */
+/* Queries the server. The functions below return the result of the last query. */
 void replicasLook(RedisModuleCtx *ctx);
 
 /* The offset up to which the stream was sent to the replicas. */
@@ -35,17 +35,17 @@ int64_t replicasSent(void);
 int64_t replicasAcknowledged(size_t count);
 
 /* Requests an acknowledgement from the replicas, if a client waits for `offset` and the last
- * request does not cover that. There is one request at a time: the next is sent as soon as the
- * fastest replica has answered the last one; or after a while, because that replica may have gone.
- * Not while nothing may be sent to them (serverWritableNow): then they acknowledge by themselves.
- * Returns whether a request was sent. Only where propagateAskReplicas may be called, after
- * replicasLook. */
+ * request does not cover that offset. There is only one request at a time. The next one is sent as
+ * soon as the fastest replica has answered the last one, or after a while, because that replica may
+ * have disconnected. While nothing may be sent to the replicas (serverWritableNow), sends no
+ * request; the replicas still acknowledge once a second. Returns whether a request was sent. To be
+ * called after replicasLook, and only where propagateAskReplicas may be called. */
 bool replicasAsk(RedisModuleCtx *ctx, int64_t offset);
 
-/* Whether no request is unanswered, as seen at the last look. */
+/* Whether all requests were answered at the time of the last query. */
 bool replicasHaveAnswered(void);
 
-/* No client waits for the answer to the last request any more. */
+/* Forgets the last request. To be called when no client waits for the answer to it any more. */
 void replicasForgetQuestion(void);
 
 #endif

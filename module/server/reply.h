@@ -53,25 +53,25 @@ enum replyError {
 /* Replies of one word, as a simple string. */
 enum replyWord { REPLY_OK, REPLY_LOST, REPLY_WANTED, REPLY_WORD_COUNT };
 
-/* How a command that acquires, renews, releases or frees locks has ended. */
+/* The result of a command that acquires, renews, releases or frees locks. */
 enum result {
     RESULT_DONE,     /* the outcome's `count` is the number of holds, or the token */
     RESULT_BUSY,     /* another owner has the lock, and the request does not wait */
-    RESULT_WAITING,  /* the client is blocked: no reply is made now */
+    RESULT_WAITING,  /* the client is blocked, and no reply is sent now */
     RESULT_NOT_HELD, /* the owner holds no such lock */
     RESULT_WRONG_TYPE,
     RESULT_NO_TOKEN, /* FENCED: no larger token is left */
     RESULT_TOO_MANY_HOLDS,
     RESULT_TOO_MANY_WAITERS,
-    RESULT_NO_SIDE_KEYS, /* in a cluster: the lock cannot have side keys in its slot */
-    RESULT_DEADLOCK,     /* the wait would never end; the outcome's `cycle` says why */
-    RESULT_TRY_AGAIN,    /* in a cluster: the slot moves, and its side keys one by one */
-    RESULT_KEY_IN_USE,   /* the server is writing one of the keys to a snapshot: keynamesIsInUse */
-    RESULT_BOTH_MODES,   /* the owner holds reads and writes: the request has to name one */
-    RESULT_NO_LATCH,     /* the key is a string, but no number */
-    RESULT_FEW_REPLICAS, /* fewer replicas are connected than are to acknowledge */
-    RESULT_NO_WAIT_FOR_REPLICAS, /* the client cannot be blocked until they have */
-    RESULT_STALLED, /* the server was stalled: it may have lost its replicas meanwhile */
+    RESULT_NO_SIDE_KEYS, /* in a cluster, the side keys of the lock cannot be in its slot */
+    RESULT_DEADLOCK,     /* the wait would close a cycle, which the outcome's `cycle` describes */
+    RESULT_TRY_AGAIN,    /* in a cluster, the slot is being moved, one key at a time */
+    RESULT_KEY_IN_USE,   /* the server uses one of the keys (see keynamesIsInUse) */
+    RESULT_BOTH_MODES,   /* the owner has read and write holds; the request must name a mode */
+    RESULT_NO_LATCH,     /* the key is a string that is not a number */
+    RESULT_FEW_REPLICAS, /* fewer replicas are connected than must acknowledge the write */
+    RESULT_NO_WAIT_FOR_REPLICAS, /* the client cannot be blocked to wait for replicas */
+    RESULT_STALLED, /* the server was stalled, and may have lost its replicas meanwhile */
 };
 
 struct outcome {
@@ -79,11 +79,13 @@ struct outcome {
     RedisModuleString *cycle; /* for RESULT_DEADLOCK; freed by the owner of the outcome */
 };
 
-/* Replies `result`, with what `outcome` has, and frees that; replies nothing if the client has
- * begun to wait. Always returns REDISMODULE_OK, for a handler to return. */
+/* Sends the reply for `result` and `outcome`, and frees the contents of `outcome`. Sends no reply
+ * if the client has begun to wait. Always returns REDISMODULE_OK, so that a handler can return
+ * that. */
 int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcome);
 
-/* Replies the error. Returns REDISMODULE_ERR, so that a function named …OrReply can return that. */
+/* Replies with the error. Returns REDISMODULE_ERR, so that a function named …OrReply can return
+ * that. */
 int replyError(RedisModuleCtx *ctx, enum replyError error);
 
 /* These return REDISMODULE_OK, so that a handler can return that. */
@@ -94,26 +96,28 @@ int replyWord(RedisModuleCtx *ctx, enum replyWord word);
 
 int replyString(RedisModuleCtx *ctx, RedisModuleString *value);
 
-/* Null: not acquired within the timeout. */
+/* Replies null: the lock was not acquired within the timeout. */
 int replyNull(RedisModuleCtx *ctx);
 
-/* The error DEADLOCK: this wait would close a cycle, which the text describes: who waits for which
- * key held by whom. */
+/* Replies with the error DEADLOCK, because the wait would close a cycle. `cycle` is the text that
+ * describes the cycle: for each owner in it, the key that the owner waits for and the holder of
+ * that key. */
 int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *cycle);
 
-/* The error that the user of this client may not run `command`, which exists. */
+/* Replies with the error that the user of this client has no permission to run `command`, which
+ * exists. */
 int replyNoCommandPermission(RedisModuleCtx *ctx, RedisModuleString *command);
 
-/* The text of the error that redirects a client to `address`, which is `host:port`: ASK while the
- * slot is being moved, MOVED afterwards. Belongs to the caller, to be freed with
- * RedisModule_FreeString. */
+/* Returns the text of the error that redirects a client to `address`, which is `host:port`. The
+ * error is ASK while the slot is being moved, and MOVED after that. The caller must free the text
+ * with RedisModule_FreeString. */
 RedisModuleString *replyMakeRedirection(bool asks, int slot, const char *address);
 
-/* Replies an error that was made before, with its code and text. */
+/* Replies with this error text, which begins with the error code. */
 int replyErrorText(RedisModuleCtx *ctx, RedisModuleString *error);
 
-/* Begins a map of `fields` fields, each a name and then a value, for LOCK.INFO. In RESP2 the server
- * makes it a flat array. */
+/* Begins a map of `fields` fields, for LOCK.INFO. Each field is a name and a value. In RESP2 the
+ * server sends a flat array. */
 void replyMap(RedisModuleCtx *ctx, long fields);
 
 /* Begins a list of `length` elements. */
@@ -123,7 +127,7 @@ void replyList(RedisModuleCtx *ctx, long length);
 void replyListStart(RedisModuleCtx *ctx);
 void replyListEnd(RedisModuleCtx *ctx, long length);
 
-/* One field of a map. replyFieldName writes the name only: a value has to follow. */
+/* Write one field of a map. replyFieldName writes only the name, and a value must follow. */
 void replyFieldName(RedisModuleCtx *ctx, const char *name);
 void replyFieldInteger(RedisModuleCtx *ctx, const char *name, int64_t value);
 void replyFieldText(RedisModuleCtx *ctx, const char *name, const char *text);

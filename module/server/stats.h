@@ -10,10 +10,11 @@ enum statsCounter {
     STATS_GRANTED_AT_ONCE,
     STATS_GRANTED_AFTER_WAIT,
     STATS_GRANTED_BY_REENTRY,
-    STATS_REPEATS,    /* requests with ONCE whose owner already had the hold */
-    STATS_RELEASES,   /* holds released by LOCK.RELEASE and LOCK.MRELEASE */
-    STATS_FORCED,     /* locks freed by LOCK.FORCE */
-    STATS_LEASE_ENDS, /* leases that expired while a client waited, or others read on */
+    STATS_REPEATS,  /* requests with ONCE whose owner already had the hold */
+    STATS_RELEASES, /* holds released by LOCK.RELEASE and LOCK.MRELEASE */
+    STATS_FORCED,   /* locks freed by LOCK.FORCE */
+    /* Leases that expired while a client waited, or while other owners still held the lock. */
+    STATS_LEASE_ENDS,
     STATS_TIME_OUTS,
     STATS_CANCELLED,
     STATS_NOT_ACKNOWLEDGED, /* grants and renewals not acknowledged by enough replicas in time */
@@ -31,13 +32,13 @@ enum statsCounter {
 /* Increments the counter. */
 void statsCount(enum statsCounter counter);
 
-/* The same by `count`. */
+/* Adds `count` to the counter. */
 void statsCountMany(enum statsCounter counter, size_t count);
 
-/* A search for a cycle has ended, after this many steps. */
+/* Counts a search for a cycle that has taken this many steps. */
 void statsSearched(size_t steps);
 
-/* A wait that ended in a grant took `waited_ms`. */
+/* Records that a wait that ended in a grant took `waited_ms`. */
 void statsWaited(long long waited_ms);
 
 /* Adds the counters and the percentiles of the wait time to the section of INFO that `ctx` is

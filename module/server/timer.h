@@ -1,15 +1,16 @@
-/* The timers of the module: each rings once, by one of two clocks.
+/* The timers of the module. Each timer rings once, at a time of one of two clocks.
  *
- * The monotonic clock is for durations: setting the server's wall clock does not change them. The
- * wall clock is for what is due at a unix time that is stored in a key.
+ * The monotonic clock is for durations, because they do not change when the wall clock is set. The
+ * wall clock is for actions that are due at a unix time that is stored in a key.
  *
- * The trap: the server's timers use the wall clock. If that is set back, they fire later by as
- * much; and while the server calls its timers, it takes a timer that is created meanwhile for due,
- * again and again, and serves no client for as long as the step was. So all timers are here in two
- * heaps, and the server has one timer, for the first of them. It is created again when the wall
- * clock has stepped, which the server's cron notices (timerCron); if it fires early, it is created
- * again in the next iteration of the event loop. While no timer is set, the server has no timer,
- * and the heaps have no memory.
+ * The server's own timers cannot be used directly, because they use the wall clock. If the wall
+ * clock is set back, they fire later by the same time. And if a timer is created while the server
+ * calls its timers, the server considers the new timer due, again and again, and serves no client
+ * for as long as the clock was set back. So all timers are kept here in two heaps, and the server
+ * has only one timer, for the first of them. When the server's cron notices that the wall clock has
+ * stepped (timerCron), the server's timer is created again. If the server's timer fires early, it
+ * is created again in the next iteration of the event loop. While no timer is set, the server has
+ * no timer, and the heaps use no memory.
  */
 #ifndef LOCK_TIMER_H
 #define LOCK_TIMER_H
@@ -24,55 +25,57 @@
 
 enum timerClock { TIMER_MONOTONIC, TIMER_WALL, TIMER_CLOCKS };
 
-/* All zero is a timer that is not set. It has to be stopped before its memory is freed. */
+/* A timer that is not set is all zero. A timer must be stopped before its memory is freed. */
 struct timer {
     void (*ring)(RedisModuleCtx *ctx, struct timer *timer);
-    struct heapNode place; /* `at`: when it rings, or has rung; monotonic µs, or unix ms */
+    struct heapNode place; /* `at` is when it rings, or has rung; monotonic µs, or unix ms */
     enum timerClock clock;
     bool is_set;
     bool is_due; /* it rings in this iteration of the event loop, or in one of the next */
     struct link in_due;
 };
 
-/* The struct that has this timer as this member. */
+/* The struct of this type that contains this timer as `member`. */
 #define TIMER_OWNER(timer_pointer, type, member) LIST_ELEMENT(timer_pointer, type, member)
 
-/* To be called once, at load. `watch_clock` sees to it that timerCron is called; it is called when
- * a timer is set while no other is. */
+/* To be called once, at load. `watch_clock` is called when a timer is set while no other timer is
+ * set. It must make the server's cron call timerCron. */
 void timerConnect(void (*watch_clock)(RedisModuleCtx *ctx));
 
-/* Has `ring` called at this time of the monotonic clock, in µs, or soon if that has passed. This
- * replaces the time that was set before. The timer is no longer set when `ring` is called. */
+/* Makes the timer call `ring` at this time of the monotonic clock, in µs, or soon if that time has
+ * passed. Replaces the time that was set before. When `ring` is called, the timer is no longer set.
+ */
 void timerSet(RedisModuleCtx *ctx, struct timer *timer, int64_t at_us,
               void (*ring)(RedisModuleCtx *ctx, struct timer *timer));
 
-/* The same, at this time of the wall clock, in unix ms. */
+/* As timerSet, at this time of the wall clock, in unix ms. */
 void timerSetWall(RedisModuleCtx *ctx, struct timer *timer, int64_t at_ms,
                   void (*ring)(RedisModuleCtx *ctx, struct timer *timer));
 
-/* Stops the timer: it will not ring. Does nothing if it is not set. */
+/* Stops the timer, so that it does not ring. Does nothing if the timer is not set. */
 void timerStop(RedisModuleCtx *ctx, struct timer *timer);
 
-/* For timerSet: the monotonic time now, in µs, and the one `ms` from now; INT64_MAX: never. */
+/* For timerSet: the monotonic time now, and the monotonic time `ms` from now, in µs. INT64_MAX
+ * means never. */
 int64_t timerNow(void);
 int64_t timerAfter(int64_t ms);
 
-/* In how many ms a timer that is set rings, rounded up; 0 if it is due. */
+/* In how many ms the timer, which must be set, rings, rounded up; 0 if it is due. */
 int64_t timerLeftMs(const struct timer *timer);
 
 /* How often the cron has noticed that the wall clock was set. */
 uint64_t timerClockSteps(void);
 
-/* To be called by the server's cron, ten times a second as a rule: creates the server's timer again
- * if the wall clock has stepped. Returns whether it has stepped since the last call. */
+/* To be called by the server's cron, which normally runs ten times a second. Creates the server's
+ * timer again if the wall clock has stepped since the last call. Returns whether it has. */
 bool timerCron(RedisModuleCtx *ctx);
 
-/* Whether the server will call nothing here except its timers. The server knows of its timers, and
- * does not unload the module while there are any; it does not know of what is to be called in the
- * next iteration. */
+/* Whether the server will call no function of this file, except from its timers. The server does
+ * not unload the module while timers are set, but it does not check for functions that are to be
+ * called in the next iteration. */
 bool timerIsQuiet(void);
 
-/* How many allocations the timers that are set have. For the checking build. */
+/* How many memory allocations the timers that are set use. For the checking build. */
 size_t timerMemory(void);
 
 #endif
