@@ -1,7 +1,8 @@
-/* Cancelled waits, when LOCK.CANCEL ends more than a time slice can remove from their queues: they
- * are recorded together, by lock, owner and age, and the drain ends them in time slices.
+/* Waits that LOCK.CANCEL has cancelled, if there are more of them than can be removed from their
+ * queues in one time slice. One record describes all of them, by lock, owner and age. The drain
+ * ends them in time slices.
  *
- * Until then they are in the queues but are granted nothing: code that finds one ends it.
+ * Until then they remain in the queues, but are not granted. Code that finds such a wait ends it.
  */
 #ifndef LOCK_CANCELLED_H
 #define LOCK_CANCELLED_H
@@ -17,7 +18,7 @@
  * are not cancelled. */
 void cancelledAdd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner);
 
-/* Whether this wait is cancelled. One comparison when none is. */
+/* Whether this wait is cancelled. Costs one comparison if no wait is cancelled. */
 bool cancelledHas(const struct waiter *waiter);
 
 /* Ends the wait and frees the waiter if it is cancelled. Returns whether it was. */
@@ -34,10 +35,10 @@ bool cancelledConcerns(const char *owner, size_t length);
 /* How many cancellations are still to be completed. */
 size_t cancelledCount(void);
 
-/* The drain's job. It writes no keys, so it also runs while clients are paused. */
+/* The job of the drain. It writes no keys, so it also runs while clients are paused. */
 void cancelledGoOn(RedisModuleCtx *ctx, int64_t now_ms);
 
-/* The server has become a replica, and has replied to all waiting clients. */
+/* To be called when the server has become a replica, and has replied to all waiting clients. */
 void cancelledForget(RedisModuleCtx *ctx);
 
 #endif

@@ -1,7 +1,7 @@
-/* The server's events: what happens outside the module's own commands.
+/* The server's events, which report what happens outside the module's own commands.
  *
- * Every callback here only records what happened: it marks contended locks as due and leaves the
- * rest to the drain. Inside such a callback a write would reach replicas in the wrong order, or
+ * Every callback here only records what has happened. It marks contended locks as due and leaves
+ * the rest to the drain. A write inside such a callback would reach replicas in the wrong order, or
  * crash the server.
  */
 #ifndef LOCK_EVENTS_H
@@ -11,42 +11,43 @@
 
 #include "redismodule.h"
 
-/* Subscribes to the events that are always needed. To be called last at load: on Redis 7.0 the
- * subscriptions of a module that failed to load remain. Returns REDISMODULE_OK or
+/* Subscribes to the events that are always needed. To be called last at load, because on Redis 7.0
+ * the subscriptions of a module remain if it fails to load. Returns REDISMODULE_OK or
  * REDISMODULE_ERR. */
 int eventsSubscribe(RedisModuleCtx *ctx);
 
 /* Whether the server is shutting down, and runs no more commands. */
 bool eventsServerShutsDown(void);
 
-/* To be called before a hold is bound to a connection: subscribes, once, to the closing of
- * connections. */
+/* Subscribes, once, to the closing of connections. To be called before a hold is bound to a
+ * connection. */
 void eventsWatchClients(RedisModuleCtx *ctx);
 
-/* To be called before a client waits, or the permits of a semaphore are remembered: subscribes,
- * once, to the events that can free a lock for a waiter, or change a key that the module remembers.
- * Not at load, because each subscription costs every user's DEL, EXPIRE, HSET and similar commands
- * about 0.1 µs more, and Redis 7.0 has no way to unsubscribe. */
+/* Subscribes, once, to the events that can free a lock for a waiter, or change a key whose sum the
+ * module remembers. To be called before a client waits, or before the permits of a semaphore are
+ * remembered. This is not done at load, because the subscription makes each DEL, EXPIRE, HSET and
+ * similar command of any client about 0.1 µs slower, and Redis 7.0 has no way to unsubscribe. */
 void eventsWatchKeys(RedisModuleCtx *ctx);
 
-/* To be called in addition: eventsWatchStrings when a client waits for a latch, which subscribes,
- * once, to changes of strings; eventsWatchOverwrites when a client watches a lock, which
- * subscribes, once, to events of a key that is overwritten by a string or by another type. Not at
- * load either: each SET, LPUSH, ZADD and similar command costs as much more. */
+/* To be called in addition to eventsWatchKeys. eventsWatchStrings subscribes, once, to changes of
+ * strings, and is to be called when a client waits for a latch. eventsWatchOverwrites subscribes,
+ * once, to events of a key that is overwritten by a string or by another type, and is to be called
+ * when a client watches a lock. This is not done at load either, because it makes each SET, LPUSH,
+ * ZADD and similar command slower by the same time. */
 void eventsWatchStrings(RedisModuleCtx *ctx);
 void eventsWatchOverwrites(RedisModuleCtx *ctx);
 
-/* To be called before the number of replicas is used: subscribes, once, to replicas that connect
- * and disconnect. */
+/* Subscribes, once, to events of replicas that connect and disconnect. To be called before the
+ * number of replicas is used. */
 void eventsWatchReplicas(RedisModuleCtx *ctx);
 
-/* To be called before a timer is set that must not be late when the wall clock is set back:
- * subscribes, once, to the server's cron. For quarantineConnect. */
+/* Subscribes, once, to the server's cron. To be called before a timer is set that must not be late
+ * when the wall clock is set back. For quarantineConnect. */
 void eventsWatchClock(RedisModuleCtx *ctx);
 
-/* To be called by the commands of delayed queues, and before there is a first queue: subscribes,
- * once, to the events that can change a queue's keys, and to the server's cron for steps of the
- * clock; and starts a scan for queues that existed before. For queuesConnect. */
+/* Subscribes, once, to the events that can change a queue's keys, and to the server's cron, which
+ * detects steps of the clock. Also starts a scan for queues that already exist. To be called by the
+ * commands of delayed queues, and before the first queue is created. For queuesConnect. */
 void eventsWatchDelays(RedisModuleCtx *ctx);
 
 #endif
