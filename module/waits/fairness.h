@@ -52,18 +52,18 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
  * the lock is put off. */
 bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
-/* To be called when the keys have been flushed. Removes the reserved positions, which existed only
- * in the keys and in memory, and marks the others to be written again by fairnessWriteDown. The
- * lock must be in use (blockingkeyUse). Returns false if the time slice ended before this was
- * finished. In that case the caller must call it again. */
+/* To be called when the keys have been flushed. Removes the reserved positions, because the flush
+ * has removed their keys, and marks the others to be written again by fairnessWriteDown. The lock
+ * must be in use (blockingkeyUse). Returns false if the time slice ended before this was finished.
+ * In that case the caller must call it again. */
 bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
 
 /* Sets the ends of reserved positions. With the flag CONTENDED_RESERVES_BEGIN, because a quarantine
- * has ended, they end lock.fair-reserve from now. Usually they already have this end, and there is
- * nothing to do. With CONTENDED_RESERVES_CONFIGURED, because lock.fair-reserve has been changed,
- * positions with a later end now end lock.fair-reserve from now. The lock must be in use
- * (blockingkeyUse) and still have the flag. Returns false if the time slice ended before this was
- * finished. In that case the caller must call it again. */
+ * has ended, their end becomes lock.fair-reserve from now. Usually they already have this end, and
+ * there is nothing to do. With CONTENDED_RESERVES_CONFIGURED, because lock.fair-reserve has been
+ * changed, the end of every position that would end later becomes lock.fair-reserve from now. The
+ * lock must be in use (blockingkeyUse) and still have the flag. Returns false if the time slice
+ * ended before this was finished. In that case the caller must call it again. */
 bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
 /* When fairnessWriteDown must be called although no position has changed; INT64_MAX if never. */

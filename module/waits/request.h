@@ -1,14 +1,14 @@
-/* The request of an acquiring command: the one struct that is passed on from its arguments to the
- * grant.
+/* The request of a command that acquires locks. The same struct is used from the arguments of the
+ * command to the grant.
  *
- *   commands/args.c     fills it
- *   grant/acquire.c     decides: at once, later, or never
- *   waits/waiters.c     keeps it while its client waits
- *   grant/holding.c     grants what it requests, at once or after the wait
+ *   commands/args.c     fills in the struct
+ *   grant/acquire.c     decides whether the request is granted at once, waits, or is refused
+ *   waits/waiters.c     keeps the request while its client waits
+ *   grant/holding.c     grants the request, at once or after the wait
  *
- * To add an option: a field here, a row in args.c, its work in holding.c. CONTRIBUTING.md has the
- * whole list, and the question to begin with: what happens if the client dies between grant and
- * reply?
+ * To add an option, add a field here, a row in args.c, and its implementation in holding.c.
+ * CONTRIBUTING.md has the whole list, and the question to begin with: what happens if the client's
+ * connection closes between grant and reply?
  */
 #ifndef LOCK_REQUEST_H
 #define LOCK_REQUEST_H
@@ -30,7 +30,7 @@ struct requestSession {
  * reply. */
 struct requestReplicas {
     int64_t count;     /* 0 = none */
-    int64_t within_ms; /* from the grant */
+    int64_t within_ms; /* the timeout, from the grant */
 };
 
 /* `block_ms` of a request that does not wait, and of one that waits without a limit. */
@@ -39,12 +39,13 @@ struct requestReplicas {
 
 struct request {
     RedisModuleString *owner;
-    bool owner_is_kept;      /* the module's own string, not an argument: it may be retained */
+    /* `owner` is not an argument, but the module's own string, so it may be retained. */
+    bool owner_is_kept;
     struct lockRequest lock; /* the mode; for a semaphore PERMITS and the limit; ONCE */
     enum discipline discipline;
-    int64_t now_ms;                  /* unix time of the request: read once for each command */
+    int64_t now_ms;                  /* unix time of the request, read once for each command */
     int64_t lease_ms;                /* PX, EX, or lock.default-lease */
-    int64_t block_ms;                /* BLOCK: how long it may wait */
+    int64_t block_ms;                /* BLOCK: how long the client waits at most */
     struct requestSession session;   /* SESSION */
     struct requestReplicas replicas; /* REPLICAS */
     bool fenced;                     /* FENCED: the reply is to be a fencing token */

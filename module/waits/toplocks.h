@@ -1,5 +1,5 @@
-/* Which locks are waited for the most, for LOCK.TOP: counted when waits begin and end, and so
- * without a cost where nobody waits. A wait for several locks counts for each of them. */
+/* Which locks are waited for the most, for LOCK.TOP. This is counted when waits begin and end, so
+ * it costs nothing if no client waits. A wait for several locks counts for each of them. */
 #ifndef LOCK_TOPLOCKS_H
 #define LOCK_TOPLOCKS_H
 
@@ -10,22 +10,23 @@
 #include "waits/contended.h"
 #include "waits/waiter.h"
 
-/* A wait for this lock begins; does nothing if the waiter has no client. */
+/* To be called when a wait for this lock begins. Does nothing if the waiter has no client. */
 void toplocksBegin(struct lock *lock, const struct waiter *waiter);
 
-/* A wait for this lock ends; does nothing if the waiter has no client. `granted`: it has acquired
- * the lock. */
+/* To be called when a wait for this lock ends. `granted` is whether the waiter has acquired the
+ * lock. Does nothing if the waiter has no client. */
 void toplocksEnd(struct lock *lock, const struct waiter *waiter, bool granted);
 
-/* Writes the locks with the most waiting time, at most `count` and CONTENTION_LOCKS, in descending
- * order. Returns how many. The names are valid until the next wait begins or ends. */
+/* Writes the locks with the most waiting time to `top`, in descending order, at most `count` and at
+ * most CONTENTION_LOCKS. Returns how many it has written. The names are valid until the next wait
+ * begins or ends. */
 size_t toplocksNow(struct contentionView *top, size_t count);
 
 /* Restarts the count at zero. */
 void toplocksReset(void);
 
-/* How many allocations are kept although nobody waits (contentionMemory). For the checking
- * build. */
+/* How many memory allocations are kept although no client waits (contentionMemory). For the
+ * checking build. */
 size_t toplocksMemory(void);
 
 /* Frees everything, before the module is unloaded. */

@@ -1,19 +1,20 @@
-/* Unconfirmed grants: holds that were granted after a wait, and that nobody has confirmed since. A
- * grant is confirmed when the connection that received it has sent another command, or any client
- * has sent one for its owner. If a client library has stopped reading and kept its connection open,
- * no client knows about the hold, and it lasts as long as its lease: an *orphaned grant*.
+/* Unconfirmed grants: holds that were granted after a wait and have not been confirmed since. A
+ * grant is confirmed when the connection that received it has sent another command, or when any
+ * client has sent a command for its owner. If a client library has stopped reading and has kept its
+ * connection open, no client knows about the hold, and it lasts until its lease expires. This is an
+ * *orphaned grant*.
  *
- * The cost is paid by LOCK.INFO and INFO: only then is the server queried whether a connection has
- * sent another command. Two things the module notices itself, at once: a request for a lock by that
- * connection, which must be recorded because the server reports only the name of a connection's
- * last command; and any command for the owner.
+ * Whether a connection has sent another command is determined by LOCK.INFO and INFO only, by a
+ * query to the server. The module itself records at once a request for a lock by that connection,
+ * because the server reports only the name of the last command of a connection; and any command for
+ * the owner.
  *
  * Only the latest UNCONFIRMED_MOST grants are recorded, in static memory. Their names and owners
- * are strings of the server, at most UNCONFIRMED_LONGEST bytes for each grant: a longer one is not
- * recorded, so all strings together take at most 1 MiB. A record is removed with its hold. When
- * another client or the server has changed the key, the drain checks whether the hold still exists.
- * A hold that ends without an event, such as one reader's lease among others, is removed when a
- * client asks.
+ * are strings of the server. If both together are longer than UNCONFIRMED_LONGEST bytes, the grant
+ * is not recorded, so all strings use at most 1 MiB. The record of a grant is removed when its hold
+ * ends. When another client or the server has changed the key, the drain checks whether the hold
+ * still exists. If a hold ends without an event, such as the lease of one reader among others, its
+ * record is removed by the next LOCK.INFO or INFO that checks it.
  */
 #ifndef LOCK_UNCONFIRMED_H
 #define LOCK_UNCONFIRMED_H
@@ -26,46 +27,48 @@
 #include "redismodule.h"
 #include "waits/unconfirmedrecords.h"
 
-/* Records the grant: its connection has just been sent the reply. */
+/* Records the grant. To be called when the reply has just been sent to its connection. */
 void unconfirmedBegin(const struct unconfirmedGrant *grant);
 
-/* Each of the following functions is one comparison while no grant is recorded. */
+/* Each of the following functions costs one comparison while no grant is recorded. */
 
-/* A client has sent a command for the owner of these holds, in the selected database; or the holds
- * have ended. */
+/* To be called when a client has sent a command for the owner of these holds, in the selected
+ * database, or when the holds have ended. */
 void unconfirmedEnd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner);
 
-/* The connection of the running command requests a lock. */
+/* To be called when the connection of the running command requests a lock. */
 void unconfirmedRequested(RedisModuleCtx *ctx);
 
-/* All holds on this lock in the selected database have ended. */
+/* To be called when all holds on this lock in the selected database have ended. */
 void unconfirmedForced(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* All holds in this database have ended, or with UNCONFIRMED_EVERY_DB all holds. */
+/* To be called when all holds in this database, or with UNCONFIRMED_EVERY_DB in all databases, have
+ * ended. */
 #define UNCONFIRMED_EVERY_DB (-1)
 void unconfirmedFlushed(int db);
 
-/* Another client or the server has changed or removed this key. Only marks the records for the
- * drain: allowed in every callback. */
+/* To be called when another client or the server has changed or removed this key. Only marks the
+ * records for the drain, so it is allowed in every callback. */
 void unconfirmedKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name);
 
-/* The drain's job: removes the records whose key has changed and whose hold no longer exists. */
+/* The job of the drain. Removes the records whose key has changed and whose hold no longer exists.
+ */
 void unconfirmedLookAtDue(RedisModuleCtx *ctx, int64_t now_ms);
 
-/* SWAPDB has moved the holds to the other database. */
+/* To be called when SWAPDB has moved the holds to the other database. */
 void unconfirmedSwapped(int first_db, int second_db);
 
-/* How many grants are recorded. Some may have been confirmed, or have ended, without a check
- * since. */
+/* How many grants are recorded, including grants that have been confirmed or have ended since the
+ * last check. */
 size_t unconfirmedCount(void);
 
-/* How many ms ago, at `now_ms`, the first unconfirmed grant of these holds was made; -1: they are
+/* How many ms before `now_ms` the first unconfirmed grant of these holds was made; -1 if they are
  * confirmed, or were not granted after a wait. */
 int64_t unconfirmedFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms);
 
 struct unconfirmedSummary {
     size_t grants;
-    int64_t oldest_ms; /* the age of the oldest; 0: there is none */
+    int64_t oldest_ms; /* the age of the oldest one; 0 if there is none */
 };
 
 /* Checks all records. For INFO, whose callback has no context. */

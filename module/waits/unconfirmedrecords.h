@@ -1,5 +1,5 @@
-/* The records of unconfirmed grants: where they are stored, and how they are found. What is done
- * with them, and why their number and length are limited, is in unconfirmed.h. */
+/* Stores the records of unconfirmed grants, and finds them. unconfirmed.h explains what they are
+ * used for, and why their number and length are limited. */
 #ifndef LOCK_UNCONFIRMEDRECORDS_H
 #define LOCK_UNCONFIRMEDRECORDS_H
 
@@ -14,7 +14,7 @@
 #define UNCONFIRMED_MOST 256
 #define UNCONFIRMED_LONGEST 4096 /* the name and the owner together */
 
-/* A grant that this connection was sent. */
+/* A grant whose reply was sent to this connection. */
 struct unconfirmedGrant {
     struct holdsOwner of;
     unsigned long long client_id;
@@ -26,7 +26,7 @@ enum unconfirmedFound {
     UNCONFIRMED_SILENT,
     UNCONFIRMED_CONFIRMED, /* the connection has sent another command */
     UNCONFIRMED_ENDED,     /* the hold has ended, or the connection has closed */
-    UNCONFIRMED_PASSED_BY  /* it cannot be determined now */
+    UNCONFIRMED_PASSED_BY  /* the state cannot be determined now */
 };
 
 struct unconfirmedText {
@@ -42,47 +42,51 @@ struct unconfirmedHold {
 };
 
 struct unconfirmedRecord {
-    struct link in_order; /* of granting: the first is the oldest */
+    struct link in_order; /* in the list of all records, the oldest grant first */
     struct link of_name;  /* in the bucket of the name */
     struct unconfirmedRecord *next_of_hold, *next_of_client; /* in their buckets */
     RedisModuleString *name, *owner;
     struct unconfirmedHold hold; /* its bytes are those of `name` and `owner` */
     unsigned long long client_id;
     int64_t granted_ms;
-    enum unconfirmedFound found; /* by the check that is in progress */
-    bool is_due;                 /* its key has changed: the drain checks whether the hold exists */
+    enum unconfirmedFound found; /* the result of the check that is in progress */
+    bool is_due;                 /* the key has changed, and the drain must check the hold */
 };
 
-/* The string's bytes, owned by the string; whether two texts are equal. */
+/* The bytes of a string, which still belong to the string; and whether two texts are equal. */
 struct unconfirmedText unconfirmedrecordsText(const RedisModuleString *string);
 bool unconfirmedrecordsSame(const struct unconfirmedText *a, const struct unconfirmedText *b);
 
-/* The key by which the records of these holds are found. Its bytes are those of `of`. */
+/* The key by which the records of these holds are found. It points to the bytes of the strings in
+ * `of`. */
 struct unconfirmedHold unconfirmedrecordsHold(const struct holdsOwner *of);
 
-/* Records the grant, in place of the oldest if there are UNCONFIRMED_MOST. Nothing is recorded if
- * name and owner are longer than UNCONFIRMED_LONGEST. The record retains both strings. */
+/* Records the grant. If there are already UNCONFIRMED_MOST records, it replaces the oldest one.
+ * Does nothing if name and owner together are longer than UNCONFIRMED_LONGEST. The record retains
+ * both strings. */
 void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant);
 
-/* Frees the record; all records of this hold. `hold` may be a member of a record that is freed. */
+/* Free this record, or all records of this hold. `hold` may be a member of a record that is freed.
+ */
 void unconfirmedrecordsDrop(struct unconfirmedRecord *record);
 void unconfirmedrecordsDropHold(const struct unconfirmedHold *hold);
 
 /* How many records there are. */
 size_t unconfirmedrecordsCount(void);
 
-/* The oldest record, and the next one; those of one hold; that of the grant that this connection
- * received last. NULL: there is none. */
+/* The oldest record, and the next one; the first record of a hold, and the next one; the record of
+ * the grant that this connection received last. NULL if there is none. */
 struct unconfirmedRecord *unconfirmedrecordsFirst(void);
 struct unconfirmedRecord *unconfirmedrecordsNext(const struct unconfirmedRecord *record);
 struct unconfirmedRecord *unconfirmedrecordsOfHold(const struct unconfirmedHold *hold);
 struct unconfirmedRecord *unconfirmedrecordsNextOfHold(const struct unconfirmedRecord *record);
 struct unconfirmedRecord *unconfirmedrecordsOfClient(unsigned long long client_id);
 
-/* The key has changed: its records become due. Returns whether any of them was not due before. */
+/* To be called when the key has changed. Its records become due. Returns whether any of them was
+ * not due before. */
 bool unconfirmedrecordsNoteDue(int db, RedisModuleString *name);
 
-/* Returns a due record, which is no longer due then, or NULL. */
+/* Returns a due record and makes it no longer due; or NULL if there is none. */
 struct unconfirmedRecord *unconfirmedrecordsTakeDue(void);
 
 #endif

@@ -7,21 +7,21 @@
 #include "waits/contended.h"
 #include "waits/waiter.h"
 
-/* Adds this fair waiter: its position has changed. */
+/* Adds this fair waiter, whose position has changed. */
 void unwrittenNote(struct lock *lock, struct waiter *waiter);
 
-/* The same for a position that is not in the keys at all. */
+/* As unwrittenNote, for a position that is not in the keys at all. */
 void unwrittenNoteUnplaced(struct lock *lock, struct waiter *waiter);
 
-/* Removes and returns the next pending change, or NULL. A waiter that is `over` is the caller's to
- * free. */
+/* Removes and returns the next pending change, or NULL. The caller must free a waiter that is
+ * `over`. */
 struct waiter *unwrittenNext(struct lock *lock);
 
-/* Removes `old`, whose position another waiter has taken over. */
+/* Removes the pending change of `old`, whose position another waiter has taken over. */
 void unwrittenDrop(struct lock *lock, struct waiter *old);
 
-/* Removes them all, because the lock's keys are another node's now, or because all positions will
- * be written again. */
+/* Removes all pending changes, because another node serves the lock's keys now, or because all
+ * positions will be written again. */
 void unwrittenForget(struct lock *lock);
 
 #endif

@@ -20,27 +20,28 @@ struct waiterKey {
 
 struct waiter {
     struct waitRequest request;
-    uint64_t number;       /* higher for a later waiter */
-    struct request wants;  /* the owner is the waiter's own string */
-    struct blocked client; /* without one: detached; its deadline ends the reservation */
+    uint64_t number;      /* higher for a later waiter */
+    struct request wants; /* the owner is the waiter's own string */
+    /* Without a client the waiter is detached, and the deadline ends the reservation. */
+    struct blocked client;
     int64_t since_ms;
     int64_t began_us;      /* monotonic, for toplocks.c; 0 while there is no client */
     uint64_t search_at_us; /* when to search for a cycle from a newcomer, monotonic */
-    int64_t ticket;        /* FAIR only; 0: none yet */
+    int64_t ticket;        /* FAIR only; 0 if it has none yet */
     struct link note;      /* in the lock's `fair.unwritten` */
     int db;
-    bool over;         /* out of its queue; only its position in the keys is still to be removed */
-    bool noted;        /* it is in the lock's `fair.unwritten` */
-    bool placed;       /* FAIR only: the keys have its ticket */
-    size_t key_count;  /* in how many of its keys' queues it is, or has been */
-    size_t in_the_way; /* the number of the key that did not fit the last time; see multikey.c */
+    bool over;        /* removed from its queue; its position must still be removed from the keys */
+    bool noted;       /* it is in the lock's `fair.unwritten` */
+    bool placed;      /* FAIR only: the keys contain its ticket */
+    size_t key_count; /* the number of keys in whose queues it is, or has been */
+    size_t in_the_way; /* the index of the key that did not fit at the last check (multikey.c) */
     struct waiterKey keys[];
 };
 
 /* The waiter whose position this is. */
 struct waiter *waiterOfPosition(struct position *position);
 
-/* Frees a waiter that nothing refers to any more. */
+/* Frees a waiter. Nothing may refer to it any more. */
 void waiterFree(struct waiter *waiter);
 
 #endif
