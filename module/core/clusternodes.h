@@ -21,7 +21,7 @@ struct clusternodesPiece {
     size_t length;
 };
 
-/* How a client addresses a node: the setting cluster-preferred-endpoint-type. */
+/* How a client addresses a node. This is the setting cluster-preferred-endpoint-type. */
 enum clusternodesName {
     CLUSTERNODES_IP,
     CLUSTERNODES_HOSTNAME, /* "?" for a node that has none, as the server replies */
@@ -30,14 +30,16 @@ enum clusternodesName {
 
 /* Where to redirect a client. */
 struct clusternodesRoute {
-    bool asks; /* by ASK: the node still serves the slot, but migrates it. Else by MOVED. */
-    struct clusternodesPiece host, port; /* an empty port: the address is not known */
+    bool asks; /* by ASK, because the node still serves the slot, but migrates it; otherwise by
+                  MOVED */
+    struct clusternodesPiece host, port; /* the port is empty if the address is not known */
 };
 
-/* Where the node that sent this text redirects a client that requests this slot: if it migrates the
- * slot, to the target node; if it does not serve the slot, to the node that does. The port of the
- * result is empty if it does not redirect, or if the address of the other node is not known. Lines
- * in any other format are skipped. The pieces of the result are parts of `text` or constants. */
+/* Where the node that sent this text redirects a client that requests this slot. If the node
+ * migrates the slot, this is the target node. If the node does not serve the slot, it is the node
+ * that serves it. The port of the result is empty if the client is not redirected, or if the
+ * address of the other node is not known. Lines in any other format are skipped. The pieces of the
+ * result are parts of `text` or constants. */
 struct clusternodesRoute clusternodesFind(const char *text, size_t length, int slot,
                                           enum clusternodesName name);
 
@@ -46,7 +48,7 @@ struct clusternodesSlots {
     uint8_t bits[16384 / 8];
 };
 
-/* Stores the slots that the node that sent this text serves: none for a replica. */
+/* Stores the slots that the node that sent this text serves. A replica serves none. */
 void clusternodesOwn(const char *text, size_t length, struct clusternodesSlots *slots);
 
 #endif

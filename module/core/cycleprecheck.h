@@ -1,14 +1,15 @@
-/* A pre-check of the search for cycles: whether an owner that the newcomer waits for waits in turn,
- * directly or not, for the newcomer's owner. If there is none, the newcomer closes no cycle.
+/* A pre-check of the search for cycles. It checks whether any owner that the newcomer waits for
+ * itself waits, directly or not, for the newcomer's owner. If there is no such owner, the newcomer
+ * closes no cycle.
  *
- * As a rule the request that came last is behind all others, and its owner holds no lock that
- * others want; or only a few requests wait for that lock, and no owner waits for the owners of
- * those. To find that out, each lock with waiters is tested a few times, however many requests wait
- * there and for whatever reason.
+ * Usually the latest request is behind all others, and no other owner waits for a lock that its
+ * owner holds. Or only a few requests wait for such a lock, and no owner waits for the owners of
+ * these requests. To determine this, each lock with waiters is tested a few times, independently of
+ * the number of requests that wait for the lock.
  *
- * So the pre-check goes in the opposite direction to cyclesearch.c: from the newcomer to the owners
- * that wait for it, and to the owners that wait for those. Its answer is either "no owner" or
- * "maybe one".
+ * So the pre-check follows the waits in the opposite direction to cyclesearch.c. It begins with the
+ * owners that wait for the newcomer's owner, and continues with the owners that wait for those. Its
+ * answer is either "no owner" or "maybe one".
  *
  * It works in steps, between which requests may leave the graph.
  */
@@ -45,9 +46,9 @@ struct cycleprecheckHolders {
 /* What is examined next for an owner. */
 enum cycleprecheckStage {
     CYCLEPRECHECK_NEXT_OWNER,
-    CYCLEPRECHECK_NEWCOMER,  /* whether the newcomer waits for it: in each of its positions */
-    CYCLEPRECHECK_POSITIONS, /* which requests are behind its positions */
-    CYCLEPRECHECK_HOLDS      /* whether it holds locks that others wait for: each of those */
+    CYCLEPRECHECK_NEWCOMER,  /* for each position of the newcomer, whether it waits for the owner */
+    CYCLEPRECHECK_POSITIONS, /* which requests are behind the owner's positions */
+    CYCLEPRECHECK_HOLDS      /* for each lock with waiters, whether the owner holds it */
 };
 
 struct cycleprecheck {
@@ -57,7 +58,7 @@ struct cycleprecheck {
     enum cycleprecheckStage stage;
     struct position *position; /* of the newcomer, in CYCLEPRECHECK_NEWCOMER */
     size_t next, count, looks;
-    /* One request of each owner; the first is the newcomer. */
+    /* One request of each owner. The first one is the newcomer. */
     const struct waitRequest *owners[CYCLEPRECHECK_MOST_OWNERS];
     enum cycleprecheckAnswer answer;
 };
@@ -66,14 +67,14 @@ struct cycleprecheck {
 void cycleprecheckBegin(struct cycleprecheck *asked, struct waitgraph *graph,
                         const struct waitRequest *newcomer, struct cycleprecheckHolders holders);
 
-/* About how many locks are to be tested for the next owner; 0 while an owner is being examined. */
+/* About how many locks must be tested for the next owner; 0 while an owner is being examined. */
 size_t cycleprecheckCost(const struct cycleprecheck *asked);
 
 /* Whether an owner is being examined. */
 bool cycleprecheckIsAsking(const struct cycleprecheck *asked);
 
-/* Takes one step: tests one lock, as a rule. Sets `answer`, which must have been
- * CYCLEPRECHECK_CONTINUES. */
+/* Takes one step, which usually tests one lock. Sets `answer`, which must be
+ * CYCLEPRECHECK_CONTINUES before the call. */
 void cycleprecheckContinue(struct cycleprecheck *asked);
 
 /* To be called before this request, which is in the graph, leaves it. */

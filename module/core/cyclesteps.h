@@ -1,10 +1,11 @@
-/* The steps of a search for cycles: which owners it visits, in which order.
+/* The steps of a search for cycles, which determine the owners that it visits and their order.
  *
  * To *expand* an owner is to reach the owners that it waits for. The search is breadth-first, in
- * two rounds: it follows holders as far as they lead, then the ties of all owners that it has
- * reached. It starts from what the asker waits for with its new request. What the asker's owner
- * already waited for is expanded only if other requests begin to wait for the new position: any
- * other cycle through those older waits would have been refused when they began.
+ * two rounds. In the first round it follows holders until there are no more, and in the second
+ * round it follows the ties of all owners that it has reached. It begins with the owners that the
+ * asker's new request waits for. The older requests of the asker's owner are expanded only if other
+ * requests begin to wait for the new position, because any other cycle through the older requests
+ * would have been refused when they began to wait.
  */
 #ifndef LOCK_CYCLESTEPS_H
 #define LOCK_CYCLESTEPS_H

@@ -1,7 +1,8 @@
 /* A priority queue by time.
  *
- * It is intrusive: an element has a struct heapNode in it. To add, move or remove an element takes
- * O(log n), to read the first one O(1). Of elements with the same time any may be first.
+ * It is intrusive: an element contains a struct heapNode. Adding, moving or removing an element is
+ * O(log n), and reading the first one is O(1). Elements with the same time are in no particular
+ * order.
  */
 #ifndef LOCK_HEAP_H
 #define LOCK_HEAP_H
@@ -11,17 +12,17 @@
 #include <stdint.h>
 
 struct heapNode {
-    int64_t at;   /* the time: only changed by heapPut */
-    size_t place; /* from 1; 0 if it is in no heap */
+    int64_t at;   /* the time; only heapPut may change it */
+    size_t place; /* from 1; 0 if the node is in no heap */
 };
 
-/* All zero is an empty heap. An empty heap owns no memory. */
+/* An empty heap is all zero, and owns no memory. */
 struct heap {
     struct heapNode **nodes;
     size_t count, room;
 };
 
-/* Adds the node with this time; or moves it, if it is in the heap already. */
+/* Adds the node with this time. If the node is already in the heap, changes its time. */
 void heapPut(struct heap *heap, struct heapNode *node, int64_t moment);
 
 /* Removes the node; does nothing if it is not in the heap. */

@@ -1,7 +1,7 @@
 /* Counts of durations by size, and percentiles of them.
  *
- * The size of a bucket grows with its values: each power of two is divided into 8 buckets. So a
- * percentile is at most 12.5 % above the true one, the memory is fixed, and to record a value takes
+ * Each power of two is divided into 8 buckets, so buckets for larger values are larger. A
+ * percentile is at most 12.5 % above the true one. The memory is fixed, and recording a value takes
  * a few instructions.
  */
 #ifndef LOCK_HISTOGRAM_H
@@ -12,14 +12,14 @@
 /* Values from 0 to 2^41-1 (in ms: 69 years) have a bucket; larger ones share the last. */
 #define HISTOGRAM_BUCKETS (8 * 39)
 
-/* All zero is an empty histogram. */
+/* An empty histogram is all zero. */
 struct histogram {
     uint64_t total;
     int64_t largest;
     uint64_t counts[HISTOGRAM_BUCKETS];
 };
 
-/* Records a value. A negative one (a clock that went back) counts as 0. */
+/* Records a value. A negative value, from a clock that went back, counts as 0. */
 void histogramRecord(struct histogram *histogram, int64_t value);
 
 /* The smallest value that at least `percent` percent of the records do not exceed, rounded up to

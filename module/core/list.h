@@ -1,7 +1,8 @@
 /* An intrusive doubly linked list.
  *
- * The links are parts of the elements, so adding and removing never allocates, and removing needs
- * no search. An element that may be in several lists has a link for each. The list owns nothing.
+ * The links are parts of the elements, so adding and removing never allocates memory, and removing
+ * needs no search. An element that may be in several lists has a link for each list. The list owns
+ * nothing.
  */
 #ifndef LOCK_LIST_H
 #define LOCK_LIST_H
@@ -14,13 +15,13 @@ struct link {
     struct link *prev, *next;
 };
 
-/* `length` is stored so that it need not be counted. */
+/* `length` is stored so that the elements need not be counted. */
 struct list {
     struct link *first, *last;
     size_t length;
 };
 
-/* The element that has this link as this member. */
+/* The struct of this type that contains this link as `member`. */
 #define LIST_ELEMENT(link_pointer, type, member) \
     ((type *)(void *)((char *)(link_pointer)-offsetof(type, member)))
 

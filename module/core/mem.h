@@ -1,8 +1,8 @@
 /* Memory allocation, also for code that needs no server.
  *
- * In the module, mem.c uses the server's allocator, so that the module's memory counts in
- * `used_memory`. The unit tests link an allocator of their own. Neither ever returns NULL, as the
- * server's does not: without memory the process ends.
+ * In the module, mem.c uses the server's allocator, so that the module's memory is included in
+ * `used_memory`. The unit tests link another allocator. Both never return NULL. If there is no
+ * memory, the process ends, as with the server's allocator.
  */
 #ifndef LOCK_MEM_H
 #define LOCK_MEM_H

@@ -1,8 +1,8 @@
-/* Who may hold a lock at the same time: the modes, the conflict table, and the decision that every
- * acquisition calls for.
+/* The rules for which owners may hold a lock at the same time: the modes, the conflict table, and
+ * the decision that is made for every acquisition.
  *
- * All functions are pure: they know neither keys nor clients. To add a mode, add it to the enum,
- * give it a row and a column in rules.c, and have holds.c store it in the key.
+ * All functions are pure and use neither keys nor clients. To add a mode, add it to the enum, give
+ * it a row and a column in rules.c, and make holds.c store it in the key.
  */
 #ifndef LOCK_RULES_H
 #define LOCK_RULES_H
@@ -21,8 +21,9 @@ enum lockMode {
 /* The largest hold count: 2^31-1, as for Redis's own counters of this kind. */
 #define RULES_MAX_HOLDS INT32_MAX
 
-/* What is requested of a semaphore: `count` permits, if at most `limit` are taken then. Each
- * request has its own limit. Both are 1 to RULES_MAX_HOLDS; for any other lock all is zero. */
+/* What is requested from a semaphore: `count` permits, if at most `limit` permits are taken after
+ * the grant. Each request has its own limit. Both are 1 to RULES_MAX_HOLDS. For any other lock all
+ * is zero. */
 struct permits {
     int64_t count, limit;
 };
@@ -31,12 +32,12 @@ struct permits {
 struct lockRequest {
     enum lockMode mode;
     struct permits permits; /* only for MODE_SEMAPHORE */
-    bool once;              /* by ONCE: adds only what the owner does not hold yet */
+    bool once;              /* ONCE: only adds the holds that the owner does not have yet */
 };
 
 /* A lock's holds as one owner sees them: its own count in each mode, and the modes in which other
- * owners hold the lock; for a semaphore also how many permits are taken, including the owner's own.
- * `foreign`: the key has something that the module did not write. */
+ * owners hold the lock. For a semaphore also how many permits are taken, including the owner's own.
+ * `foreign` is whether the key contains something that the module has not written. */
 struct holdsView {
     int64_t own[MODE_COUNT];
     bool others[MODE_COUNT];
@@ -45,27 +46,27 @@ struct holdsView {
 };
 
 enum verdict {
-    VERDICT_GRANT,   /* the first hold of an owner */
-    VERDICT_ADD,     /* more permits for an owner that has some: waits behind others all the same */
-    VERDICT_REENTER, /* another hold of an owner that has one */
-    VERDICT_HELD,    /* by ONCE: the owner holds all of it, and nothing is added */
-    VERDICT_WAIT,    /* existing holds are in the way */
-    VERDICT_UPGRADE, /* the same, but the owner has a hold already: it waits at the head */
+    VERDICT_GRANT,       /* the first hold of an owner */
+    VERDICT_ADD,         /* more permits for an owner that has some; it still waits behind others */
+    VERDICT_REENTER,     /* another hold of an owner that has one */
+    VERDICT_HELD,        /* ONCE: the owner already has all of these holds, and nothing is added */
+    VERDICT_WAIT,        /* existing holds conflict with the request */
+    VERDICT_UPGRADE,     /* as VERDICT_WAIT, but the owner has a hold, so it waits at the head */
     VERDICT_SELF_BLOCKED /* the owner holds the key as another kind of lock */
 };
 
 /* Whether holds of two different owners in these modes exclude each other. */
 bool rulesConflict(enum lockMode one, enum lockMode other);
 
-/* Whether a request for `mode` waits behind another owner's request for `other`: if their holds
- * would exclude each other, or may do so depending on the number of permits. */
+/* Whether a request for `mode` waits behind another owner's request for `other`. It does if their
+ * holds would exclude each other, or may do so depending on the number of permits. */
 bool rulesStandsBehind(enum lockMode mode, enum lockMode other);
 
 /* Whether the owner has a hold in any mode. */
 bool rulesOwnsAny(const struct holdsView *view);
 
-/* How many holds, or permits, the request adds. With ONCE those that the owner does not hold yet: 0
- * or less if it holds all of them. */
+/* How many holds, or permits, the request adds. With ONCE this is the number that the owner does
+ * not have yet, which is 0 or less if the owner has all of them. */
 int64_t rulesLacks(const struct lockRequest *request, const struct holdsView *view);
 
 /* Whether the request fits the holds (rules 1 and 2 of docs/design.md). */

@@ -1,14 +1,14 @@
 /* Numbers for databases that stay with the data when SWAPDB swaps two databases.
  *
- * What is kept for many keys of a database need not be walked at a swap: it is kept under the
- * number that stays, and the current number of the database is looked up.
+ * Records for many keys of a database are stored under the number that stays, and the current
+ * number of the database is looked up. So the records need not be changed at a swap.
  */
 #ifndef LOCK_SWAPPEDDBS_H
 #define LOCK_SWAPPEDDBS_H
 
 #include <stddef.h>
 
-/* All zero: no database has been swapped, and both numbers are the same. */
+/* All zero if no database has been swapped. Both numbers of each database are equal then. */
 struct swappeddbs {
     int *staying; /* by the current number */
     int *current; /* by the number that stays */
@@ -21,11 +21,11 @@ int swappeddbsStaying(const struct swappeddbs *dbs, int db);
 /* The database in which the data with this staying number is now. */
 int swappeddbsCurrent(const struct swappeddbs *dbs, int staying);
 
-/* These two databases have been swapped. */
+/* To be called when these two databases have been swapped. */
 void swappeddbsSwap(struct swappeddbs *dbs, int first_db, int second_db);
 
-/* To be called when nothing is kept under any staying number: both numbers are the same again, and
- * the memory is freed. */
+/* To be called when no record is stored under any staying number. Makes both numbers of each
+ * database equal again, and frees the memory. */
 void swappeddbsReset(struct swappeddbs *dbs);
 
 #endif
