@@ -144,7 +144,7 @@ bool waitqueueSameOwner(const struct waitRequest *one, const struct waitRequest 
 /* How many positions this owner has in the queue. */
 size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t length);
 
-/* Whether a new request must wait behind others (rule 3). A request of discipline ORDERED or FAIR
+/* Whether a new request must wait behind others (rule 3). A request of any discipline except PLAIN
  * must if another owner waits in this queue for a mode that conflicts with its own; a request for
  * permits also if its own owner waits. A request of discipline PLAIN must if another owner waits
  * for several keys at once, because that request would never find all keys free if others barged
