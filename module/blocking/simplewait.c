@@ -1,10 +1,10 @@
 /* How a wait for one key begins and ends.
  *
- *   simplewaitBegin     the client is blocked, and in the list of its key; then one of
- *   simplewaitReply…    what it waits for has happened: it receives the reply
- *   onDeadline          its wait has timed out
- *   simplewaitOnEnd     its connection has closed, or CLIENT UNBLOCK
- *   simplewaitRedirect  another node serves the key
+ *   simplewaitBegin       the client is blocked, and in the list of its key; then one of
+ *   simplewaitReply…      what it waits for has happened: it receives the reply
+ *   simplewaitOnDeadline  its wait has timed out
+ *   simplewaitOnEnd       its connection has closed, or CLIENT UNBLOCK
+ *   simplewaitRedirect    another node serves the key
  *
  * To add a kind: embed the two structs, fill in a struct simplewaitKind, a struct blockingkeyKind
  * and a struct blockingkeyWork, and write the last one's `look`; see latches.c.

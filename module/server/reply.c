@@ -33,7 +33,8 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_TOO_MANY_WAITERS] = "ERR too many waiters, see lock.max-waiters",
     [REPLY_NO_SIDE_KEYS] = "ERR in a cluster the key must have a hash tag, or contain no '}'",
     [REPLY_BOTH_MODES] = "ERR the owner holds the lock in both modes: READ or WRITE is required",
-    [REPLY_NO_SESSION] = "ERR SESSION is not allowed in a script, inside LOCK.GUARD or on a replica",
+    [REPLY_NO_SESSION] =
+        "ERR SESSION is not allowed in a script, inside LOCK.GUARD or on a replica",
     [REPLY_NESTED_GUARD] = "ERR LOCK.GUARD may not run inside itself",
     [REPLY_NO_KEY_PERMISSION] = "NOPERM No permissions to access a key",
     [REPLY_NO_CHANNEL_PERMISSION] = "NOPERM No permissions to access a channel",

@@ -3,7 +3,7 @@
  *
  *   watchesState, watchesBegin      the command: what is true now, and waiting for it
  *   watchesNote…                    a command has changed the lock
- *   look                            the drain: finds the watches that have an event to report
+ *   watchesLook                     the drain: finds the watches that have an event to report
  *
  * Contracts are in watches.h.
  */

@@ -1,4 +1,4 @@
-"""The rules of SPEC.md, sections 1 to 3, written again in simple Python: without keys and without time.
+"""The rules of docs/design.md, written again in simple Python: without keys and without time.
 
 `rules` decides which requests are compatible with which holds, `lock` is one lock with its holds and its queue, and
 `cycles` finds out who waits for whom. generated/test_plain_random.py compares it with a server, command by command. It

@@ -29,7 +29,7 @@ def server(server):
 
 
 def side_keys(key=KEY):
-    """The names of the queue and of its deadlines, see SPEC.md, section 7."""
+    """The names of the queue and of its deadlines, see docs/design.md, "The data in keys"."""
     tagged = key if re.search(r"\{[^}]+\}", key) else "{" + key + "}"
     return "lock:queue:" + tagged, "lock:timeout:" + tagged
 

@@ -1,4 +1,4 @@
-"""Read-write locks by SPEC.md, sections 1 to 3, written independently of lock.py: the oracle of test_rw_*.
+"""Read-write locks by docs/design.md, written independently of lock.py: the oracle of test_readwrite_*.
 
 One lock is a table of counts and a list of waiters. It has no keys and no time: the test calls `ends` when a
 lease expires.
