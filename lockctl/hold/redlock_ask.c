@@ -112,7 +112,7 @@ void redlockEndRound(struct redlock *redlock) {
 
 /* Time in which this process did not run, because it was stopped or the machine was suspended, does
  * not count as silence of the servers. */
-static void forgiveStandstill(struct redlock *redlock) {
+static void forgiveStall(struct redlock *redlock) {
     int64_t expected_ms = redlock->limit_ms + PAUSE_MS + PAUSE_MORE_MS;
     int64_t late_ms = clockNow() - redlock->asked_ms - expected_ms;
     if (late_ms > GAP_MS) {
@@ -121,7 +121,7 @@ static void forgiveStandstill(struct redlock *redlock) {
 }
 
 void redlockEndPause(struct redlock *redlock) {
-    forgiveStandstill(redlock);
+    forgiveStall(redlock);
     if (redlock->count - redlockVotes(redlock, VOTE_REFUSED) < redlockQuorum(redlock)) {
         redlockNotHad(redlock, FAILURE_UNAVAILABLE, redlock->refusal);
         return;
