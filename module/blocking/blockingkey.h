@@ -26,7 +26,7 @@ enum blockingkeyNote {
     BLOCKINGKEY_KINDS_OWN = 1 << 3 /* the first flag that a kind may define */
 };
 
-/* No flag: nothing is known to have happened, but it is time to check. */
+/* Stands for no flag. It is time to check the key, although nothing is known to have happened. */
 #define BLOCKINGKEY_LOOK 0U
 
 struct blockingkey {

@@ -10,8 +10,8 @@
  * If the number that the process would take from its clock is not larger than the last token of a
  * lock, the next token of this lock is the last one plus 1. This happens, for example, if the clock
  * went back during a restart, or if another client has written the token. It affects this lock
- * only: a token that is read from a key never changes the tokens that are taken from the clock for
- * other locks.
+ * only, because a token that is read from a key never changes the tokens that are taken from the
+ * clock for other locks.
  *
  * The last tokens of up to GIVEN_MOST locks are also kept in memory (given.h). For these locks, no
  * write to the key by another client makes the next token smaller than one that this process has

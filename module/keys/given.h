@@ -3,8 +3,8 @@
  *
  * The table has a fixed size, and identifies a lock by a hash of its name and its database. The
  * hash selects a set of a few places. If all of them are used, the lock with the smallest token is
- * forgotten. So locks whose tokens are ahead of the clock are forgotten last: without the table, no
- * larger token would be issued for them if another client deleted the key.
+ * forgotten. So locks whose tokens are ahead of the clock are forgotten last, because only the
+ * table ensures that their next token is larger if another client has deleted the key.
  */
 #ifndef LOCK_GIVEN_H
 #define LOCK_GIVEN_H

@@ -48,7 +48,7 @@ struct lock {
     struct contentionTrail trail; /* this and the next two are for LOCK.TOP (toplocks.c) */
     size_t waiting;               /* how many of its positions have a client */
     bool read_last;      /* the last hand-off was to a reader; readers granted next belong to it */
-    bool is_cut;         /* the last pass used up its time slice: the drain continues it */
+    bool is_cut;         /* the last pass used up its time slice, and the drain continues it */
     bool is_put_off;     /* a key that the pass must write is in use; the pass is retried soon */
     bool own_waits_left; /* see contendedOwnWaitsLeft */
 };
@@ -83,20 +83,21 @@ void contendedOwnWaitsLeft(struct lock *lock);
 void contendedOwnWaitsSeen(struct lock *lock);
 
 /* Whether there is a lock for which contendedOwnWaitsLeft was called and contendedOwnWaitsSeen was
- * not. Until then a search for cycles must not be made, because these waits may be in the middle of
- * queues, where no search expects them. */
+ * not. While there is one, no search for cycles must be made, because these waits may be in the
+ * middle of queues, where no search expects them. */
 bool contendedAreOwnWaitsLeft(void);
 
 /* How many locks are contended. */
 size_t contendedCount(void);
 
-/* SWAPDB has exchanged two databases. Waiters stay in the database with their number, but the keys
- * of fair queues have moved. So a lock that has a fair queue in one of the two gets
- * CONTENDED_OTHER_POSITIONS in both. Where nobody waits for it, it is contended until its keys show
- * that. */
+/* To be called when SWAPDB has exchanged two databases. Waiters stay in the database with their
+ * number, but the keys of fair queues have moved. So if a lock has a fair queue in one of the two
+ * databases, CONTENDED_OTHER_POSITIONS is set for the lock in both. In a database in which no
+ * client waits for the lock, the lock remains contended until its keys show that. */
 void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db);
 
-/* A data set has been loaded: the keys are those of the file, even if they were flushed before. */
+/* To be called when a data set has been loaded. The keys are those of the file, even if they were
+ * flushed before. */
 void contendedLoaded(RedisModuleCtx *ctx);
 
 /* To be called when a quarantine has ended. Any waiter may fit now, including a holder in the

@@ -1,5 +1,5 @@
-/* Refuses waits that would never end: the search of cyclesearch.h, with the holders read from the
- * keys, and the text that names the cycle (docs/design.md, "Cycles"). */
+/* Refuses waits that would never end (docs/design.md, "Cycles"). Makes the search of cyclesearch.h
+ * with the holders that are in the keys, and writes the text that describes the cycle. */
 #ifndef LOCK_DEADLOCK_H
 #define LOCK_DEADLOCK_H
 
