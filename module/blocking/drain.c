@@ -1,13 +1,13 @@
 /* The alarm, and the run of all jobs.
  *
- *   drainSetAlarm     there is work: run the drain soon
- *   drainRunSoon      the same, for the callback of a timer
- *   drainWakeLoop     for other timers that are set when the server is about to sleep
- *   drainRetry        the server refuses writes for now: run the drain again after a while
- *   drainIsQuiet      whether the module can be unloaded
+ *   drainSetAlarm     makes the drain run soon, because there is work
+ *   drainRunSoon      runs the drain in the callback of a timer
+ *   drainWakeLoop     wakes the event loop after another timer has been set
+ *   drainRetry        makes the drain run again after a while, because the server refuses writes
+ *   drainIsQuiet      returns whether the module can be unloaded
  *
- * To add a kind of work: write its functions in the file that records what is to be done, and give
- * it a row in the table of module.c.
+ * To add a kind of work, write its functions in the file that records what is to be done, and add a
+ * row to the table of module.c.
  *
  * Contracts are in drain.h.
  */

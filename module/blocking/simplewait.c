@@ -1,13 +1,18 @@
 /* How a wait for one key begins and ends.
  *
- *   simplewaitBegin       the client is blocked, and in the list of its key; then one of
- *   simplewaitReply…      what it waits for has happened: it receives the reply
- *   simplewaitOnDeadline  its wait has timed out
- *   simplewaitOnEnd       its connection has closed, or CLIENT UNBLOCK
- *   simplewaitRedirect    another node serves the key
+ *   simplewaitBegin       blocks the client, and adds its wait to the list of its key
  *
- * To add a kind: embed the two structs, fill in a struct simplewaitKind, a struct blockingkeyKind
- * and a struct blockingkeyWork, and write the last one's `look`; see latches.c.
+ * One of the following functions ends the wait:
+ *
+ *   simplewaitReply…      sends the reply, because the requested event has happened
+ *   simplewaitOnDeadline  replies null, because the wait has timed out
+ *   simplewaitOnEnd       frees the wait, because the connection has closed or CLIENT UNBLOCK has
+ *                         ended the wait
+ *   simplewaitRedirect    redirects the client, because another node serves the key
+ *
+ * To add a kind, embed the two structs, fill in a struct simplewaitKind, a struct blockingkeyKind
+ * and a struct blockingkeyWork, and write the function `look` of the last one. latches.c is an
+ * example.
  *
  * Contracts are in simplewait.h.
  */

@@ -1,9 +1,10 @@
 /* The watches of each lock, and what the drain replies to them. What is the same for all clients
  * that wait for one key is in simplewait.c.
  *
- *   watchesState, watchesBegin      the command: what is true now, and waiting for it
- *   watchesNote…                    a command has changed the lock
- *   watchesLook                     the drain: finds the watches that have an event to report
+ *   watchesState      returns the event that a command must report now
+ *   watchesBegin      makes the client of the command wait for an event
+ *   watchesNote…      records that a command has changed the lock
+ *   watchesLook       finds, in the drain, the watches that have an event to report
  *
  * Contracts are in watches.h.
  */
