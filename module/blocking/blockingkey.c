@@ -1,17 +1,17 @@
 /* The tables of keys that clients wait for, their flags and timers, and the due lists.
  *
- *   blockingkeyFind, blockingkeyFindOrMake    the entry of a key in a table
- *   blockingkeyNote, blockingkeyMarkDue       something happened to it: the drain is to check it
- *   blockingkeyWatch                          the drain is to check it at a certain time
- *   blockingkeyUse, blockingkeyEndUse         an iteration over its waits is in progress
- *   blockingkeyDropIfIdle                     a wait has ended
- *   blockingkeyNoteKey, blockingkeyNoteAll    events of the server, from events.c
- *   blockingkeyWorkDue, blockingkeyForgetDue  the drain's job
+ *   blockingkeyFind, blockingkeyFindOrMake    return the entry of a key in a table
+ *   blockingkeyNote, blockingkeyMarkDue       make the drain check an entry soon
+ *   blockingkeyWatch                          makes the drain check an entry at a certain time
+ *   blockingkeyUse, blockingkeyEndUse         begin and end an iteration over an entry's waits
+ *   blockingkeyDropIfIdle                     removes an entry after its last wait has ended
+ *   blockingkeyNoteKey, blockingkeyNoteAll    record events of the server, for events.c
+ *   blockingkeyWorkDue, blockingkeyForgetDue  do the job of the drain
  *
- * Each kind of thing to wait for has a table of its own (contended.c, latches.c, watches.c), whose
- * entries begin with a struct blockingkey; a table has one map for each database number. To add a
- * kind: define the entry and its struct blockingkeyKind, and give the table its struct
- * blockingkeyWork at load. Then every event, timer and move of a slot reaches it.
+ * Each kind has a table of its own (contended.c, latches.c, watches.c), whose entries begin with a
+ * struct blockingkey. A table has one map for each database number. To add a kind, define the entry
+ * and its struct blockingkeyKind, and set the struct blockingkeyWork of the table at load. After
+ * that the entries receive every event, timer and move of a slot.
  *
  * Contracts are in blockingkey.h.
  */

@@ -56,12 +56,12 @@ struct simplewaitStart {
 
 /* Begins a wait. Returns:
  *
- *   RESULT_WAITING             the client of `ctx` is blocked, and `*wait` is in the list of its
- * key; the members that the kind adds are all zero RESULT_BUSY                `block_ms` is
- * negative, or the client must not be blocked RESULT_TOO_MANY_WAITERS    lock.max-waiters is
- * reached
+ *   RESULT_WAITING             the client of `ctx` is blocked
+ *   RESULT_BUSY                `block_ms` is negative, or the client must not be blocked
+ *   RESULT_TOO_MANY_WAITERS    lock.max-waiters is reached
  *
- * With every result except RESULT_WAITING nothing has changed. */
+ * With RESULT_WAITING, `*wait` is in the list of its key, and the members that the kind adds are
+ * all zero. With every other result nothing has changed. */
 enum result simplewaitBegin(RedisModuleCtx *ctx, const struct simplewaitStart *start,
                             struct simplewait **wait);
 

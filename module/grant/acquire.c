@@ -1,10 +1,10 @@
-/* Acquiring: what a command decides before and after it opens a lock.
+/* Acquires locks: the decisions of a command before and after it opens a lock.
  *
  *   acquireLock     LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE, LOCK.SEMAPHORE
  *   acquireLocks    LOCK.MACQUIRE
  *
- * To add a reason to refuse: prepare, or acquireIn, whose switch lists all verdicts of rules.h.
- * Rule numbers are those of docs/design.md.
+ * To add a reason to refuse a request, change prepare, or acquireIn, whose switch lists all
+ * verdicts of rules.h. Rule numbers are those of docs/design.md.
  *
  * Contracts are in acquire.h.
  */

@@ -14,9 +14,9 @@
  *   RESULT_DONE          `count` is 1, or 0 if the owner did not wait
  *   RESULT_TRY_AGAIN     the keys of the owner's position may be on another node
  *   RESULT_KEY_IN_USE    these keys are in use (see keynamesIsInUse)
- *   RESULT_WRONG_TYPE    the owner did not wait, and the key is not a lock. If the owner waited,
- * its wait is ended, although the key may have been overwritten meanwhile
- */
+ *   RESULT_WRONG_TYPE    the owner did not wait, and the key is not a lock
+ *
+ * If the owner waited, its wait is ended even if the key has been overwritten meanwhile. */
 enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
                         const struct release *gives_up, struct outcome *outcome);
 

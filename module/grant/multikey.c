@@ -1,9 +1,9 @@
 /* The decisions and grants of multi-key locks.
  *
- *   multikeyDistinct                           the names
- *   multikeyNew, multikeyOpen, multikeyClose   the handles
- *   multikeyJudge, multikeyTake                for LOCK.MACQUIRE: acquire.c
- *   multikeyGrant                              for the grant pass: pass.c
+ *   multikeyDistinct                           removes duplicate names
+ *   multikeyNew, multikeyOpen, multikeyClose   create, open and close the handles
+ *   multikeyJudge, multikeyTake                check and acquire the locks, for acquire.c
+ *   multikeyGrant                              grants the locks to a waiter, for pass.c
  *
  * Contracts are in multikey.h.
  */

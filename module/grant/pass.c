@@ -1,12 +1,12 @@
 /* The steps of the grant pass.
  *
- *   passHandOff      a command has just freed the lock
- *   passAfterTake    an owner has just acquired it without waiting
- *   passRun          something outside the module may have changed it
- *   pass_work        how the drain calls passRun
+ *   passHandOff      runs the pass after a command has freed the lock
+ *   passAfterTake    runs the pass after an owner has acquired the lock without waiting
+ *   passRun          runs the pass after something outside the module may have changed the lock
+ *   pass_work        makes the drain call passRun
  *
- * To grant another kind of waiter: grantIfFits. Rule numbers are those of docs/design.md. Contracts
- * are in pass.h.
+ * To grant another kind of waiter, change grantIfFits. Rule numbers are those of docs/design.md.
+ * Contracts are in pass.h.
  */
 #include "grant/pass.h"
 

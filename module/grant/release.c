@@ -1,11 +1,11 @@
 /* The ways to release a hold.
  *
- *   releaseLock      LOCK.RELEASE
- *   releaseLocks     LOCK.MRELEASE
- *   releaseForce     LOCK.FORCE
- *   releaseLost      the drain's job: clients that died between grant and reply
- *   releaseRefused   the drain's job: grants not acknowledged within the time of REPLICAS
- *   releaseSession   a connection has closed: sessions.c
+ *   releaseLock      releases one lock, for LOCK.RELEASE
+ *   releaseLocks     releases several locks, for LOCK.MRELEASE
+ *   releaseForce     frees a lock, for LOCK.FORCE
+ *   releaseLost      releases holds whose clients' connections closed between grant and reply
+ *   releaseRefused   releases grants that were not acknowledged within the timeout of REPLICAS
+ *   releaseSession   releases holds after their connection has closed, for sessions.c
  *
  * Contracts are in release.h.
  */

@@ -1,9 +1,10 @@
 /* The keys of a fair queue. They store the positions that waiters.c has in memory, so that the
  * positions survive the process.
  *
- *   lock:queue:{key}      sorted set, owner -> ticket. Tickets increase in order of arrival; the
- * owner with the lowest ticket is the head of the queue lock:timeout:{key}    sorted set, owner ->
- * when its wait or its reserved position ends, in unix milliseconds; +inf for BLOCK 0
+ *   lock:queue:{key}      sorted set, owner -> ticket. Tickets increase in order of arrival, and
+ *                         the owner with the lowest ticket is the head of the queue
+ *   lock:timeout:{key}    sorted set, owner -> when its wait or its reserved position ends, in unix
+ *                         milliseconds; +inf for BLOCK 0
  *
  * While the process runs, the positions in memory are used. The keys are only read when the process
  * uses a lock for the first time after a restart or a promotion. Only this file reads and writes

@@ -1,15 +1,15 @@
 /* See holds.h.
  *
- *   holdsOpenToWrite, holdsOpenToRead, holdsClose       the handle
- *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd   who holds it, and how long
- *   holdsMakeRoom                                       the expired permits of a semaphore
- *   holdsTake, holdsLengthen, holdsRelease, holdsRenew  what owners do
- *   holdsDrop, holdsForce                               what is done to them
- *   holdsCount and what follows                         the key itself: for the files of the kinds
+ *   holdsOpenToWrite, holdsOpenToRead, holdsClose       open and close a handle
+ *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd   return holders, and when leases end
+ *   holdsMakeRoom                                       removes expired permits of a semaphore
+ *   holdsTake, holdsLengthen, holdsRelease, holdsRenew  change holds at the owner's request
+ *   holdsDrop, holdsForce                               remove holds without such a request
+ *   holdsCount and the following                        access the key, for the kinds' files
  *
- * The holds of plain locks are in plainholds.c, those of read-write locks in rwholds.c, those of
- * semaphores in semholds.c. To add a kind of lock: add a kind, how holdsOpen recognizes it, and a
- * case in each function that asks for the kind.
+ * The holds of plain locks are in plainholds.c, those of read-write locks in rwholds.c, and those
+ * of semaphores in semholds.c. To add a kind of lock, add it to enum holdsKind, make kindOf
+ * recognize it, and add a case to each function that depends on the kind.
  */
 #include "keys/holds.h"
 

@@ -85,8 +85,8 @@ void holdsCloseLeases(struct holds *holds);
 /* Whether holds of this lock can have leases of their own. Returns:
  *
  *   RESULT_DONE          they can
- *   RESULT_WRONG_TYPE    another client has written a key of another type under the name of the
- * leases RESULT_KEY_IN_USE    the key of the leases is in use (see keynamesIsInUse)
+ *   RESULT_WRONG_TYPE    another client has written a key of another type under the leases' name
+ *   RESULT_KEY_IN_USE    the key of the leases is in use (see keynamesIsInUse)
  */
 enum result holdsCanLease(struct holds *holds);
 

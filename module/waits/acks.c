@@ -1,12 +1,16 @@
 /* How a wait for replicas begins, what is checked in each event-loop iteration, and how it ends.
  *
- *   acksReady, acksBegin, acksGoOn      a reply begins to wait; then one of
- *   acksOnIteration                     enough replicas have acknowledged: the reply is sent
- *   acksOnDeadline, acksFirstRefused …  they have not within the time: the drain, release.c
- *   acksCancel                          LOCK.CANCEL
- *   acksOnGone, acksOnUnblock           the connection closes, CLIENT UNBLOCK: see blocked.h
+ *   acksReady, acksBegin, acksGoOn     begin the wait of a reply
  *
- * Contracts are in acks.h; the reasons are in docs/design.md, "Replies that wait for replicas".
+ * One of the following functions ends the wait:
+ *
+ *   acksOnIteration                    sends the reply, because enough replicas have acknowledged
+ *   acksOnDeadline, acksFirstRefused…  refuse the reply after the timeout, for release.c
+ *   acksCancel                         ends the wait for LOCK.CANCEL
+ *   acksOnGone, acksOnUnblock          end the wait after the connection has closed, or for CLIENT
+ *                                      UNBLOCK (blocked.h)
+ *
+ * Contracts are in acks.h. The reasons are in docs/design.md, "Replies that wait for replicas".
  */
 #include "waits/acks.h"
 

@@ -1,16 +1,17 @@
-/* The links between pending replies and the holds that they report, called shares: a share is one
- * hold of one reply.
+/* The links between pending replies and the holds that they report. A link is called a share, and
+ * is for one hold of one reply.
  *
- *   pendingreplyNew, pendingreplyAdd  a pending reply, and what it reports
- *   pendingreplyEnd                   it has been delivered, or its client has died
+ *   pendingreplyNew, pendingreplyAdd  create a pending reply, and add the holds that it reports
+ *   pendingreplyEnd                   ends it when it was delivered, or the connection has closed
  *   pendingreplyConfirmed, pendingreplyForget, pendingreplyHas, pendingreplyReleased
- *                                           what others do to the same holds meanwhile
+ *                                           record what other commands have done to the same holds
  *   pendingreplyAwaits, pendingreplyEachAwaiting, pendingreplyIsValid
- *                                           while it waits for replicas: acks.c
- *   pendingreplyFirstLost, pendingreplyFreeLost     for the drain: release.c
+ *                                           are for replies that wait for replicas (acks.c)
+ *   pendingreplyFirstLost, pendingreplyFreeLost
+ *                                           are for the release of lost holds (release.c)
  *
  * The part of a hold that no delivered reply has reported is called *unreported*. Contracts are in
- * pendingreply.h; the reasons are in docs/design.md, "Grants in flight".
+ * pendingreply.h. The reasons are in docs/design.md, "Grants in flight".
  */
 #include "waits/pendingreply.h"
 

@@ -1,13 +1,13 @@
 /* The timers of sessions: renewals, releases, and checks whether bound holds still exist.
  *
- *   sessionsAsked                   the request of a connection
- *   sessionsBind, sessionsUnbind    holds are bound to a connection, or last as their leases do
- *   sessionsClientGone              the connection has closed: events.c
- *   sessionsClientOf                for LOCK.INFO
+ *   sessionsAsked                   returns the connection of the running command
+ *   sessionsBind, sessionsUnbind    bind holds to a connection, and remove their binding
+ *   sessionsClientGone              begins the grace period after the connection has closed
+ *   sessionsClientOf                returns the connection of a binding, for LOCK.INFO
  *   sessionsForgetAll, sessionsSwapped, sessionsLookAgain, sessionsConfigured
- *                                   what happens to all of them
+ *                                   apply an event or a setting to all bindings
  *
- * Which holds are bound to which connection, and which are due when, is in bindings.c.
+ * The bindings, and the times at which they are due, are in bindings.c.
  *
  * Contracts are in sessions.h.
  */

@@ -1,14 +1,21 @@
 /* How waits for locks begin and end.
  *
- *   waitersBegin     the client is blocked, and in the queue of each key; then one of
- *   waitersGrant     the owner has acquired the lock
- *   waitersEnd…      timed out, cancelled, refused, a deadlock, redirected to another node
- *   a callback       the deadline, the connection that closes, CLIENT UNBLOCK: see blocked.h
+ *   waitersBegin     blocks the client, and adds a waiter to the queue of each key
  *
- *   waitersFirstNewcomer, waitersGraph     for the search for cycles
- *   waitersRestore                         positions that were read from the keys
+ * One of the following functions ends the wait:
  *
- * To add a way for a wait to end: a row of enum waitersEnding and its reply in waitersEnd.
+ *   waitersGrant     replies after the owner has acquired the lock
+ *   waitersEnd…      end a wait that has timed out, was cancelled or refused, closes a cycle, or is
+ *                    redirected to another node
+ *   a callback       ends the wait at the deadline, when the connection closes, or for
+ *                    CLIENT UNBLOCK (blocked.h)
+ *
+ * Others:
+ *
+ *   waitersFirstNewcomer, waitersGraph     are for the search for cycles
+ *   waitersRestore                         creates a waiter for a position that is in the keys
+ *
+ * To add a way for a wait to end, add a constant to enum waitersEnding and its reply to waitersEnd.
  *
  * Contracts are in waiters.h.
  */
