@@ -28,8 +28,7 @@ struct drainJob {
     void (*hold)(RedisModuleCtx *ctx, int64_t now_ms);
 };
 
-/* Sets the jobs of the drain. To be called once, at load. `done` is called at the end of each run.
- */
+/* Sets the jobs of the drain. To be called once, at load. `done` is called after each run. */
 void drainConnect(const struct drainJob *jobs, size_t count, void (*done)(void));
 
 /* Makes the drain run after `delay_ms`, or, if this is 0, as soon as the running command or

@@ -30,8 +30,7 @@ enum clusternodesName {
 
 /* Where to redirect a client. */
 struct clusternodesRoute {
-    bool asks; /* by ASK, because the node still serves the slot, but migrates it; otherwise by
-                  MOVED */
+    bool asks; /* true: by ASK, because the slot is being migrated; false: by MOVED */
     struct clusternodesPiece host, port; /* the port is empty if the address is not known */
 };
 

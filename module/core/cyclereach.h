@@ -56,8 +56,7 @@ bool searchHasReached(const struct cyclesearch *search, const struct waitRequest
 /* Whether this is the asker's owner. */
 bool searchIsAsker(const struct cyclesearch *search, const char *owner, size_t length);
 
-/* In SEARCH_EACH: tests whether the owner of this request holds the lock. If so, reaches the owner.
- */
+/* In SEARCH_EACH: reaches the owner of this request if the owner holds the lock. */
 void searchAskWhetherHolder(struct cyclesearch *search, const struct waitRequest *request);
 
 #endif

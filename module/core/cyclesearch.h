@@ -54,8 +54,7 @@ void cyclesearchBegin(struct waitgraph *graph, const struct waitRequest *asker,
 /* Takes about `steps` steps. Returns whether the search has ended. */
 bool cyclesearchContinue(struct waitgraph *graph, size_t steps);
 
-/* Whether the current search has ended, because it has a result or its asker has left the queues.
- */
+/* Whether the current search has ended, because it has a result or its asker no longer waits. */
 bool cyclesearchHasEnded(const struct waitgraph *graph);
 
 /* Ends the search, frees it, and returns what it has found. */

@@ -18,8 +18,7 @@ struct cyclesearch;
 /* The callbacks of a search. The caller, which knows the holds, provides them. */
 struct cyclesearchAsked {
     /* Calls cyclesearchReach for each owner that holds the lock of this queue in a mode that
-     * conflicts with `mode`, or calls cyclesearchEachRequest to make the search test each request.
-     */
+     * conflicts with `mode`, or makes the search test each request by cyclesearchEachRequest. */
     void (*holders)(struct cyclesearch *search, struct waitqueue *queue, enum lockMode mode,
                     void *context);
     cycleprecheckIsHolder is_holder;

@@ -127,8 +127,7 @@ struct position *waitqueueNext(const struct position *position);
 struct position *waitqueueLastWriter(const struct waitqueue *queue);
 struct position *waitqueueWriterBefore(const struct position *position);
 
-/* The first position of the request, and the next one, which may be in different queues; or NULL.
- */
+/* The first position of the request, and its next one, which is in another queue; or NULL. */
 struct position *waitqueueFirstOf(const struct waitRequest *request);
 struct position *waitqueueNextOf(const struct position *position);
 

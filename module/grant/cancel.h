@@ -1,5 +1,4 @@
-/* LOCK.CANCEL ends an owner's waits for a lock, or releases the hold that such a wait has acquired.
- */
+/* LOCK.CANCEL ends an owner's waits for a lock, or releases the hold that a wait has acquired. */
 #ifndef LOCK_CANCEL_H
 #define LOCK_CANCEL_H
 

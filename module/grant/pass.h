@@ -17,8 +17,7 @@
  * end. `lock` may be freed. */
 void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
-/* To be called when a command has just freed the lock. Hands it off, or announces that it is free.
- */
+/* To be called when a command has freed the lock. Hands it off, or announces that it is free. */
 void passHandOff(struct holds *holds);
 
 /* To be called when the owner has just acquired the lock without waiting. Grants the other requests

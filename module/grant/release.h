@@ -52,8 +52,7 @@ void releaseForgetLost(RedisModuleCtx *ctx);
  * and sends their clients the reply. */
 void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms);
 
-/* Releases all holds of the owner on this lock, because the connection of its session has closed.
- */
+/* Releases all holds of the owner on this lock, because its session's connection has closed. */
 void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                     int64_t now_ms);
 

@@ -1,5 +1,4 @@
-/* Implements LOCK.RENEW, and the check at the beginning of LOCK.GUARD whether the owner has a hold.
- */
+/* LOCK.RENEW, and the check with which LOCK.GUARD begins: whether the owner holds the lock. */
 #ifndef LOCK_RENEW_H
 #define LOCK_RENEW_H
 

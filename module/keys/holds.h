@@ -33,8 +33,7 @@ enum holdsKind {
     HOLDS_PLAIN,      /* a plain lock */
     HOLDS_READ_WRITE, /* a read-write lock */
     HOLDS_SEMAPHORE,
-    HOLDS_FOREIGN, /* a hash that the module has not written; it counts as held, by no known owner
-                    */
+    HOLDS_FOREIGN,    /* another client's hash; counts as held by an owner that cannot be named */
     HOLDS_WRONG_TYPE, /* not a hash */
     /* A read-write lock or a semaphore whose leases may be on another node (see
      * holdsOpenToWrite). */

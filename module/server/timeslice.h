@@ -13,8 +13,7 @@
 /* Begins a time slice, or joins the current one. To be ended with timesliceEnd. */
 void timesliceBegin(void);
 
-/* Ends the time slice that the last timesliceBegin has begun, or leaves the one that it has joined.
- */
+/* Ends the time slice that the last timesliceBegin has begun, or leaves the one it has joined. */
 void timesliceEnd(void);
 
 /* Whether a time slice has begun. timesliceHasEnded and timesliceHasEndedByClock may only be called

@@ -95,8 +95,7 @@ int64_t bindingsRenewEvery(void);
 /* To be called when the lease has been renewed. Moves the binding to the end of its list. */
 void bindingsRenewed(struct binding *binding, int64_t now_ms);
 
-/* To be called when the holds cannot be released now. The binding becomes due again after a while.
- */
+/* To be called when the holds cannot be released now. Makes the binding due again later. */
 void bindingsPutOff(struct binding *binding, int64_t now_us);
 
 /* How many bindings there are. */

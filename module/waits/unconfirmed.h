@@ -51,8 +51,7 @@ void unconfirmedFlushed(int db);
  * records for the drain, so it is allowed in every callback. */
 void unconfirmedKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name);
 
-/* The job of the drain. Removes the records whose key has changed and whose hold no longer exists.
- */
+/* The drain's job. Removes the records whose key has changed and whose hold no longer exists. */
 void unconfirmedLookAtDue(RedisModuleCtx *ctx, int64_t now_ms);
 
 /* To be called when SWAPDB has moved the holds to the other database. */

@@ -66,8 +66,7 @@ struct unconfirmedHold unconfirmedrecordsHold(const struct holdsOwner *of);
  * both strings. */
 void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant);
 
-/* Free this record, or all records of this hold. `hold` may be a member of a record that is freed.
- */
+/* Free this record, or all records of this hold. `hold` may belong to a record that is freed. */
 void unconfirmedrecordsDrop(struct unconfirmedRecord *record);
 void unconfirmedrecordsDropHold(const struct unconfirmedHold *hold);
 
