@@ -52,7 +52,7 @@ func TestRenewals(t *testing.T) {
 	})
 	bubble(t, "with replicas, on a connection for waits", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": int64(0),
-			"LOCK.RENEW": sequence(refuse("NOREPLICAS it was not acknowledged"), int64(1))}))
+			"LOCK.RENEW": sequence(refuse("NOREPLICAS too few replicas acknowledged it"), int64(1))}))
 		hold := held(t, c.Lock("k", Replicas(1, time.Second)))
 		time.Sleep(14 * time.Second)
 		if n := strings.Count(f.log(), "LOCK.RENEW k # PX 30000 REPLICAS 1 1000"); n != 2 || isLost(hold) {

@@ -149,7 +149,7 @@ def _replicas(server, holder):
     os.kill(replica.pid, signal.SIGSTOP)
     try:
         reply = holder.attempt(*wanted, 50)
-        assert str(reply).startswith("NOREPLICAS it was not acknowledged"), reply
+        assert str(reply).startswith("NOREPLICAS too few replicas acknowledged"), reply
     finally:
         os.kill(replica.pid, signal.SIGCONT)
 
