@@ -45,11 +45,19 @@ def online(server):
     return sum(replica["state"] == "online" for replica in listed(server))
 
 
+def acknowledged_by(server, replica):
+    """The offset that the replica has acknowledged, as the master reports it."""
+    return next(entry["offset"] for entry in listed(server) if entry["port"] == replica.port)
+
+
 def add_replica(server):
     """Adds a replica that may be stopped for any time; it is online for the master when this returns."""
     before = online(server)
     replica = server.start_replica(repl_timeout=3600)
     wait_for(lambda: online(server) == before + 1, what="the master to know its replica")
+    # The master sends it nothing before its first acknowledgement, which may come a moment later. WAIT requests one.
+    server.control.pipeline(transaction=False).set("first", 1).delete("first").execute_command("WAIT", before + 1, 1).execute()
+    wait_for(lambda: acknowledged_by(server, replica) > 0, what="an acknowledgement of the new replica")
     return replica
 
 
