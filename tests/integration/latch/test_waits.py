@@ -1,17 +1,17 @@
 """How a wait for a latch ends without an opening, what it does not affect, and thousands of waiters."""
 
 import os
-import select
 import signal
 import time
 
 import pytest
 
-from harness import code_of, failpoint, scaled, scaled_ms, wait_for
+from harness import code_of, scaled, scaled_ms, wait_for
 from harness.schedule import error
 from model.gone_scene import can_unblock
 from model.latch_scene import Scene, begins_to_wait, latch_waiters
 from model.server_scene import module_sends_no_commands
+from model.timeslice_scene import check_notified_in_time_slices
 
 LONG = 600_000
 
@@ -226,15 +226,8 @@ def replies_of(sockets):
 
 @pytest.mark.parametrize("opening", ["LATCH.DOWN l", "DEL l", "FLUSHALL", "PEXPIRE l 1"])
 def test_many_waiters_are_notified_in_time_slices(server, checking_build, shut, opening):
-    """Before the third slice some waiters have been notified, and most have not."""
-    size = 800
-    sockets = crowd(server, size)
-    failpoint.arm(server, "drain.begun", "stop", 3)
-    opener = server.actor()
-    opener.send(*opening.split())
-    with failpoint.stopped(server):
-        notified = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
-    assert 0 < len(notified) < size / 2
+    sockets = crowd(server, 800)
+    check_notified_in_time_slices(server, sockets, *opening.split())
     assert replies_of(sockets) == {b":1\r\n"}
 
 
