@@ -113,7 +113,7 @@ def kill_and(server, client, *commands):
 
 def all_are_released(server, left=0):
     wait_for(lambda: server.info("lock")["lock_sessions"] == left, scaled(30))
-    assert sum(1 for key in server.control.scan_iter("many:*", count=1000)) == left
+    assert len(set(server.control.scan_iter("many:*", count=1000))) == left  # SCAN may return a key twice
 
 
 def test_no_hold_is_bound_right_after_the_close(server, many):
