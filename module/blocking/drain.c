@@ -44,14 +44,14 @@ void drainConnect(const struct drainJob *jobs, size_t count, void (*done)(void))
 /* ---- the jobs ---- */
 
 static void workAll(RedisModuleCtx *ctx) {
-    int64_t now_ms = RedisModule_Milliseconds();
+    int64_t now_ms = serverNow();
     for (size_t i = 0; i < work.count; i++) {
         work.jobs[i].work(ctx, now_ms);
     }
 }
 
 static void holdAll(RedisModuleCtx *ctx) {
-    int64_t now_ms = RedisModule_Milliseconds();
+    int64_t now_ms = serverNow();
     for (size_t i = 0; i < work.count; i++) {
         if (work.jobs[i].hold) {
             work.jobs[i].hold(ctx, now_ms);

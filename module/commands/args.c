@@ -57,7 +57,7 @@ static const struct optionRow *findOption(RedisModuleString *argument, unsigned 
 }
 
 struct args argsOf(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    return (struct args){ctx, argv, argc, RedisModule_Milliseconds()};
+    return (struct args){ctx, argv, argc, serverNow()};
 }
 
 /* Reads a lease in units of `unit_ms`, with the checks of PEXPIRE: it is positive, and now + lease

@@ -16,6 +16,7 @@
 #include "commands/slots.h"
 #include "grant/renew.h"
 #include "server/reply.h"
+#include "server/server.h"
 
 #define FIRST_INNER 3
 
@@ -128,7 +129,7 @@ int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         replyError(ctx, REPLY_NESTED_GUARD);
         return REDISMODULE_OK;
     }
-    switch (renewCheck(ctx, argv[1], argv[2], RedisModule_Milliseconds())) {
+    switch (renewCheck(ctx, argv[1], argv[2], serverNow())) {
     case RESULT_DONE:
         runInnerOrReply(ctx, argv, argc);
         break;

@@ -19,6 +19,7 @@
 #include "grant/release.h"
 #include "grant/renew.h"
 #include "server/reply.h"
+#include "server/server.h"
 
 /* ---- one key ---- */
 
@@ -167,7 +168,7 @@ int forceCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         return RedisModule_WrongArity(ctx);
     }
     struct outcome outcome = {0};
-    enum result result = releaseForce(ctx, argv[1], RedisModule_Milliseconds(), &outcome);
+    enum result result = releaseForce(ctx, argv[1], serverNow(), &outcome);
     return replyOutcome(ctx, result, &outcome);
 }
 

@@ -69,7 +69,7 @@ static const struct drainJob drain_jobs[] = {
 };
 
 static void onQuarantineEnd(RedisModuleCtx *ctx) {
-    fairqueueQuarantineEnded(RedisModule_Milliseconds());
+    fairqueueQuarantineEnded(serverNow());
     deadlockQuarantineEnded();
     contendedQuarantineEnded(ctx);
 }
@@ -106,7 +106,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     serverLearn(ctx);
     seedHashes();
     connect();
-    fairqueueRestarted(RedisModule_Milliseconds());
+    fairqueueRestarted(serverNow());
     fenceRestarted();
     if (configLoad(ctx) != REDISMODULE_OK || commandsRegister(ctx) != REDISMODULE_OK ||
         infoRegister(ctx) != REDISMODULE_OK) {

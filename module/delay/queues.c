@@ -7,6 +7,7 @@
 #include "core/list.h"
 #include "core/mem.h"
 #include "keys/delaykeys.h"
+#include "server/server.h"
 #include "server/timeslice.h"
 
 /* How many elements without a value are checked again in a ms at most, on average: a client that
@@ -106,7 +107,7 @@ static struct delayedQueue *queuesMake(int db, RedisModuleString *name) {
 /* ---- when to check ---- */
 
 static void queuesSetAlarmAt(RedisModuleCtx *ctx, int64_t at_ms) {
-    int64_t now_ms = RedisModule_Milliseconds();
+    int64_t now_ms = serverNow();
     drainSetAlarm(ctx, at_ms > now_ms ? at_ms - now_ms : 0);
 }
 

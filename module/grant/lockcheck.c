@@ -13,6 +13,7 @@
 #include "keys/fence.h"
 #include "keys/tally.h"
 #include "server/quarantine.h"
+#include "server/server.h"
 #include "waits/cancelled.h"
 #include "waits/pendingreply.h"
 #include "waits/sessions.h"
@@ -47,7 +48,7 @@ static void logPosition(RedisModuleCtx *ctx, struct position *position) {
                     (long long)position->order, (int)request->owner_length, request->owner,
                     nameOfMode(request->mode), (int)request->discipline, waiter->client.client_id,
                     waiter->client.bc ? "" : " (gone)", (long long)waiter->ticket,
-                    (long long)blockedEndMs(&waiter->client, RedisModule_Milliseconds()),
+                    (long long)blockedEndMs(&waiter->client, serverNow()),
                     position->is_tie ? ", tie" : "", request->is_newcomer ? ", newcomer" : "",
                     waiter->noted ? ", noted" : "", waiter->over ? ", over" : "");
 }

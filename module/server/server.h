@@ -47,6 +47,14 @@ struct serverText {
 bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
                        void (*receive)(const struct serverText *name, void *data), void *data);
 
+/* The unix time in ms by which the module decides what has expired, and from which it counts
+ * leases. It is not earlier than the time by which the server decides, during the same command or
+ * callback, whether a key has expired. The wall clock may be earlier, if it has been set back
+ * since. Then a key that the module writes would have expired for the server at once; and Redis 8.6
+ * deletes such a key in RedisModule_SignalModifiedKey, although the module has an open handle of
+ * it. */
+int64_t serverNow(void);
+
 /* The unix time in µs. On older servers the only wall clock of the module API is
  * RedisModule_Milliseconds, which has a resolution of a ms. */
 int64_t serverMicroseconds(void);

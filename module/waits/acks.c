@@ -167,7 +167,7 @@ static bool isGivenGrace(RedisModuleCtx *ctx, struct ack *ack) {
     if (acks.looks >= ack->grace_until_look) {
         return false;
     }
-    blockedEndAfter(ctx, &ack->client, 1, RedisModule_Milliseconds());
+    blockedEndAfter(ctx, &ack->client, 1, serverNow());
     return true;
 }
 

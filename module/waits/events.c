@@ -15,6 +15,7 @@
 #include "server/propagate.h"
 #include "server/quarantine.h"
 #include "server/replicas.h"
+#include "server/server.h"
 #include "server/timer.h"
 #include "waits/contended.h"
 #include "waits/pendingreply.h"
@@ -90,7 +91,7 @@ static void eventsRestart(RedisModuleCtx *ctx) {
     propagateListenersMayHaveChanged();
     replicasMayHaveChanged();
     tallyForgetAll();
-    fairqueueRestarted(RedisModule_Milliseconds());
+    fairqueueRestarted(serverNow());
     fenceRestarted();
 }
 

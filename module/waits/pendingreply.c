@@ -321,7 +321,7 @@ void pendingreplyEachAwaiting(int db, RedisModuleString *name, RedisModuleString
 }
 
 bool pendingreplyIsValid(RedisModuleCtx *ctx, const struct pendingreply *pendingreply) {
-    int64_t now_ms = RedisModule_Milliseconds();
+    int64_t now_ms = serverNow();
     bool stands = true;
     struct share *share = ofAnswer(pendingreply->shares.first);
     for (; share && stands; share = ofAnswer(share->in_shares.next)) {
@@ -338,7 +338,7 @@ static void pendingreplyBind(RedisModuleCtx *ctx, const struct pendingreplyHold 
                              const struct requestSession *session) {
     const struct sessionsHold hold = {of->db, of->name, of->owner};
     if (!of->is_gone) {
-        sessionsBind(ctx, &hold, session, RedisModule_Milliseconds());
+        sessionsBind(ctx, &hold, session, serverNow());
     }
 }
 

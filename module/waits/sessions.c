@@ -296,7 +296,7 @@ static void sessionsOnTimer(RedisModuleCtx *ctx, struct timer *timer) {
     (void)timer;
     switch (serverWritableNow(ctx)) {
     case SERVER_WRITABLE:
-        work(ctx, RedisModule_Milliseconds());
+        work(ctx, serverNow());
         break;
     case SERVER_WRITABLE_LATER:
         wakeAt(ctx, timerNow() + RETRY_US);

@@ -226,8 +226,7 @@ static struct unconfirmedSummary sumUp(int64_t now_ms) {
 struct unconfirmedSummary unconfirmedLook(void) {
     struct unconfirmedSummary summary = {0};
     if (unconfirmedCount() > 0) {
-        struct look look = {.ctx = RedisModule_GetThreadSafeContext(NULL),
-                            .now_ms = RedisModule_Milliseconds()};
+        struct look look = {.ctx = RedisModule_GetThreadSafeContext(NULL), .now_ms = serverNow()};
         unconfirmedLookAtAll(&look);
         summary = sumUp(look.now_ms);
         RedisModule_FreeThreadSafeContext(look.ctx);

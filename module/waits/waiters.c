@@ -177,7 +177,7 @@ void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
 
 void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter) {
     struct lock *lock = contendedOfPosition(&waiter->keys[0].position);
-    int64_t now_ms = RedisModule_Milliseconds();
+    int64_t now_ms = serverNow();
     blockedEndAt(ctx, &waiter->client, quarantineEndOr(now_ms) + configFairReserveMs());
     unwrittenNote(lock, waiter);
     blockingkeyMarkDue(ctx, &lock->key);

@@ -55,3 +55,26 @@ def test_server_replies_when_the_clock_steps_back_between_timers(clock, ticking,
     clock.step_and_run_timers(ticking, 0)
     assert waiter.reply() in (1, None)
     wait_for(lambda: client.lrange("q", 0, -1) == ["v"], what="the element")
+
+
+# More reads than the server makes for an iteration without commands; in the middle of those of a hundred commands.
+READS_OF_COMMANDS = range(60, 72)
+
+
+@pytest.mark.parametrize("reads", READS_OF_COMMANDS)
+@pytest.mark.parametrize(
+    "words",
+    ["LOCK.ACQUIRE k# o PX 1000", "LOCK.RWREAD k# o PX 1000", "LATCH.SET k# 1 PX 1000", "LOCK.FAIR k# o PX 1000 FENCED"],
+)
+def test_hold_outlives_a_clock_that_steps_back_in_its_command(clock, make_server, words, reads):
+    """The server has read the time for the command, and decides by it whether a key has expired; the module reads it
+    again, an hour earlier. On Redis 8.6 the key was deleted as soon as it was written, and its handle was used."""
+    server = make_server(io_threads=1)
+    commands = server.client().pipeline(transaction=False)
+    for number in range(100):
+        commands.execute_command(*words.replace("#", str(number)).split())
+    clock.step(-HOUR_S, reads)
+    replies = commands.execute()
+    wait_for(clock.has_stepped, 2, "the step")
+    assert len(replies) == 100
+    assert server.control.exists(*(f"k{number}" for number in range(100))) == 100
