@@ -3,6 +3,7 @@
 
 #include "core/stall.h"
 #include "server/config.h"
+#include "server/server.h"
 #include "server/timer.h"
 
 /* After this time a server that was stalled has counted its replicas, as a rule. */
@@ -37,7 +38,7 @@ bool quarantineKeepsRenewal(int64_t now_ms) {
 }
 
 static bool isStalled(void) {
-    return quarantineKeepsRenewal(RedisModule_Milliseconds());
+    return quarantineKeepsRenewal(serverNow());
 }
 
 int64_t quarantineLeftMs(void) {
@@ -52,7 +53,7 @@ int64_t quarantineLeftMs(void) {
 }
 
 static int64_t endMs(void) {
-    return RedisModule_Milliseconds() + quarantineLeftMs();
+    return serverNow() + quarantineLeftMs();
 }
 
 int64_t quarantineEndOr(int64_t since_ms) {
@@ -97,7 +98,7 @@ static void quarantineOnTimer(RedisModuleCtx *ctx, struct timer *timer) {
 }
 
 void quarantineCron(RedisModuleCtx *ctx, int hz) {
-    stallCron(RedisModule_Milliseconds(), hz);
+    stallCron(serverNow(), hz);
     quarantineLook(ctx);
 }
 
@@ -113,7 +114,7 @@ bool quarantineKeeps(RedisModuleCtx *ctx, int64_t now_ms) {
 static void watchIfConfigured(RedisModuleCtx *ctx) {
     if (configQuarantineMs() > 0 && !state.is_watched) {
         state.is_watched = true;
-        stallBegin(RedisModule_Milliseconds());
+        stallBegin(serverNow());
         state.calls->watch(ctx);
     }
 }
@@ -130,7 +131,7 @@ void quarantineConfigured(RedisModuleCtx *ctx) {
 void quarantineBegin(RedisModuleCtx *ctx) {
     state.is_counted = RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER;
     state.since_us = RedisModule_MonotonicMicroseconds();
-    stallBegin(RedisModule_Milliseconds()); /* the cron does not run during a load */
+    stallBegin(serverNow()); /* the cron does not run during a load */
     watchIfConfigured(ctx);
     if (state.is_counted) {
         quarantineConfigured(ctx);

@@ -56,7 +56,8 @@ def add_replica(server):
     replica = server.start_replica(repl_timeout=3600)
     wait_for(lambda: online(server) == before + 1, what="the master to know its replica")
     # The master sends it nothing before its first acknowledgement, which may come a moment later. WAIT requests one.
-    server.control.pipeline(transaction=False).set("first", 1).delete("first").execute_command("WAIT", before + 1, 1).execute()
+    write = server.control.pipeline(transaction=False).set("first", 1).delete("first")
+    write.execute_command("WAIT", before + 1, 1).execute()
     wait_for(lambda: acknowledged_by(server, replica) > 0, what="an acknowledgement of the new replica")
     return replica
 

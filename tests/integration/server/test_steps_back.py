@@ -64,7 +64,12 @@ READS_OF_COMMANDS = range(60, 72)
 @pytest.mark.parametrize("reads", READS_OF_COMMANDS)
 @pytest.mark.parametrize(
     "words",
-    ["LOCK.ACQUIRE k# o PX 1000", "LOCK.RWREAD k# o PX 1000", "LATCH.SET k# 1 PX 1000", "LOCK.FAIR k# o PX 1000 FENCED"],
+    [
+        "LOCK.ACQUIRE k# o PX 1000",
+        "LOCK.RWREAD k# o PX 1000",
+        "LATCH.SET k# 1 PX 1000",
+        "LOCK.FAIR k# o PX 1000 FENCED",
+    ],
 )
 def test_hold_outlives_a_clock_that_steps_back_in_its_command(clock, make_server, words, reads):
     """The server has read the time for the command, and decides by it whether a key has expired; the module reads it
@@ -74,7 +79,6 @@ def test_hold_outlives_a_clock_that_steps_back_in_its_command(clock, make_server
     for number in range(100):
         commands.execute_command(*words.replace("#", str(number)).split())
     clock.step(-HOUR_S, reads)
-    replies = commands.execute()
+    assert all(commands.execute())
     wait_for(clock.has_stepped, 2, "the step")
-    assert len(replies) == 100
     assert server.control.exists(*(f"k{number}" for number in range(100))) == 100

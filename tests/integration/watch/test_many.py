@@ -1,6 +1,5 @@
 """Ten thousand watches of one lock, and of as many locks: they are notified in time slices, at the cost of one each."""
 
-
 import pytest
 
 from harness import fewer, scaled, wait_for
