@@ -32,11 +32,13 @@
 struct blocked {
     const struct blockedKind *kind;
     RedisModuleBlockedClient *bc; /* NULL if there is no client */
-    struct mapEntry by_client;
-    unsigned long long client_id; /* 0 if there is no client */
-    struct timer timer;           /* for the deadline */
-    int64_t end_ms;               /* see blockedEndMs */
-    uint64_t clock_steps;         /* timerClockSteps at the time when `end_ms` was computed */
+    struct mapEntry by_client;    /* leads from `bc` to the waiter */
+    unsigned long long client_id; /* as LOCK.INFO shows it; 0 if there is no client */
+    /* For the deadline: by the monotonic clock while there is a client, by the wall clock after
+     * that; not set if there is no deadline. */
+    struct timer timer;
+    int64_t end_ms;       /* see blockedEndMs */
+    uint64_t clock_steps; /* timerClockSteps at the time when `end_ms` was computed */
 };
 
 /* What a kind of waiter does when a wait ends and the client has not received what it waited for.

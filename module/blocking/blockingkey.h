@@ -30,16 +30,18 @@ enum blockingkeyNote {
 #define BLOCKINGKEY_LOOK 0U
 
 struct blockingkey {
-    struct mapEntry by_name;
+    struct mapEntry by_name; /* in the map of its database */
     struct link in_due;
-    struct blockingkeyTable *table;
+    struct blockingkeyTable *table; /* what the clients wait for */
     RedisModuleString *name;
     int db;
-    bool in_use; /* see blockingkeyUse */
-    bool due;
+    bool in_use;    /* see blockingkeyUse */
+    bool due;       /* in a due list: of the kinds whose check writes, or whose check only reads */
     unsigned notes; /* of enum blockingkeyNote */
-    struct timer timer;
-    int64_t progress; /* how much of the work for the flags is done; a new flag sets INT64_MIN */
+    struct timer timer; /* when it becomes due next */
+    /* How much of the work for the flags is done, in the kind's own unit; a new flag sets
+     * INT64_MIN. */
+    int64_t progress;
 };
 
 /* The kind of a table's entries. */

@@ -24,6 +24,7 @@ enum discipline {
     MULTIKEY /* as ORDERED, for several keys at once; no request barges in while it waits */
 };
 
+/* What a waiter waits for, as far as core/ has to know it. */
 struct waitRequest {
     const char *owner; /* owner_length bytes that belong to the caller */
     size_t owner_length;
@@ -50,6 +51,7 @@ struct waitqueueOwn {
     uint32_t multikey; /* positions of discipline MULTIKEY */
 };
 
+/* Where a request stands in the queue of one lock. */
 struct position {
     struct link in_queue;
     struct mapEntry by_owner;
@@ -84,10 +86,11 @@ struct waitqueueSeen {
 struct waitqueue {
     struct list positions;
     struct list writers; /* the positions that exclude readers, in the same order */
-    struct map by_owner;
+    struct map by_owner; /* all positions; those of one owner in the order of the queue */
+    /* Whether a request has to wait behind others is known from these two without a walk. */
     size_t by_mode[MODE_COUNT];
     size_t multikey; /* positions of discipline MULTIKEY */
-    size_t once;     /* positions of requests with ONCE */
+    size_t once;     /* of requests with ONCE; 0: no pass of a semaphore searches for them */
     /* For waitgraph.c and cyclesearch.c. */
     struct list ties;      /* positions whose owner waits elsewhere too, unordered, by `in_ties` */
     size_t in_graph;       /* positions of requests in the graph */

@@ -20,11 +20,11 @@ struct waiterKey {
 
 struct waiter {
     struct waitRequest request;
-    uint64_t number;      /* higher for a later waiter */
+    uint64_t number;      /* higher for a later waiter; for cancelled.c */
     struct request wants; /* the owner is the waiter's own string */
     /* Without a client the waiter is detached, and the deadline ends the reservation. */
     struct blocked client;
-    int64_t since_ms;
+    int64_t since_ms;      /* when it began to wait, unix time */
     int64_t began_us;      /* monotonic, for toplocks.c; 0 while there is no client */
     uint64_t search_at_us; /* when to search for a cycle from a newcomer, monotonic */
     int64_t ticket;        /* FAIR only; 0 if it has none yet */
