@@ -1,4 +1,4 @@
-"""The naive detection of cycles: each time it finds out again who waits for whom. docs/design.md, "Cycles".
+"""The naive detection of cycles: each time it finds out again who waits for whom. docs/design/cycles.md.
 
 A lock here is any object with `holds`, whose keys are (owner, mode), and `queue`, a list of requests with an owner and
 a mode, head first.

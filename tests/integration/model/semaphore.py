@@ -1,4 +1,4 @@
-"""Semaphores by docs/design.md, "Semaphores", and plain locks of the same name: the oracle of the random tests.
+"""Semaphores by docs/design/semaphores.md, and plain locks of the same name: the oracle of the random tests.
 
 One semaphore is a table of permits and a list of waiters. It has no keys and no time: the test calls
 `gone_owner` when a lease expires.
