@@ -58,6 +58,7 @@ class _Link:
 
     def __init__(self, proxy, client, server):
         self._proxy, self._ends, self._running = proxy, (client, server), 2
+        self.is_cut = False
         self.first = b""  # the first bytes that the client has sent
         self.expected = deque()  # for each reply that has not arrived yet: what to do with it
         ways = ("request", client, server), ("reply", server, client)
@@ -133,7 +134,7 @@ class Proxy:
         if way == "request" and not link.first:
             link.first = raw[:FIRST]
         self.pass_on(link)
-        self.send(sink, raw, way, self._cut)
+        self.send(link, sink, raw, way, self._cut)
 
     def pass_on(self, link):
         """Waits while the proxy swallows; then the swallowed bytes and the connection are lost, unless heal(late=True)
@@ -150,11 +151,13 @@ class Proxy:
         with self._changed:
             return not is_open() and self._changed.wait_for(is_open)
 
-    def send(self, sink, raw, way, cut):
+    def send(self, link, sink, raw, way, cut):
         with self.lock:
+            if link.is_cut:  # the reply to a request after which the connection is cut does not arrive
+                raise Closed
             if cut and cut is self._cut and cut.way == way and self.reaches(cut, raw):
                 sink.sendall(raw[: cut.left])
-                self._cut = None
+                self._cut, link.is_cut = None, True
                 raise Closed
         sink.sendall(raw)
 
@@ -288,7 +291,7 @@ class CommandProxy(Proxy):
         cut = cut if cut and cut.command == command else None
         link.expected.append((rule, cut))
         self.pass_on(link)
-        self.send(sink, _PING if isinstance(rule, bytes) else raw, "request", cut)
+        self.send(link, sink, _PING if isinstance(rule, bytes) else raw, "request", cut)
 
     def _carry_reply(self, link, raw, sink):
         is_reply = not raw.startswith(b">")
@@ -296,7 +299,7 @@ class CommandProxy(Proxy):
         if isinstance(rule, Held):
             rule.keep()
         self.pass_on(link)
-        self.send(sink, rule if isinstance(rule, bytes) else raw, "reply", cut)
+        self.send(link, sink, rule if isinstance(rule, bytes) else raw, "reply", cut)
         if isinstance(rule, Held):
             rule.passed()
 
