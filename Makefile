@@ -23,15 +23,16 @@ UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test
 SOURCES      = $(wildcard module/*/*.c)
 # The files that only the checking build has: the invariants, which are asserted after every use of a lock, the rules for
 # handles of keys, and failpoints.
-CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/server/failpoint.c module/server/keycheck.c
+CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/common/failpoint.c module/server/keycheck.c
 OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(filter-out $(CHECKING),$(SOURCES)))
 CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))
+TRACED_OBJECTS = $(patsubst module/%.c,build/traced/%.o,$(filter-out $(CHECKING),$(SOURCES))) build/traced/record.o
 ASAN_OBJECTS = $(patsubst module/%.c,build/asan/%.o,$(SOURCES))
 BENCH        = build/bench/lockbench
 BENCH_SOURCES = $(wildcard bench/*.c bench/*/*.c)
 BENCH_OBJECTS = $(BENCH_SOURCES:bench/%.c=build/bench/%.o)
 # Not redismodule.h, which is a list with one item a line, however long the lines are.
-C_FILES      = $(wildcard module/*/*.[ch] tests/fuzz/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch] bench/*/*.[ch] \
+C_FILES      = $(wildcard module/*/*.[ch] tests/paths/*.c tests/fuzz/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch] bench/*/*.[ch] \
                           lockctl/*.[ch] lockctl/*/*.[ch])
 LOCKCTL      = build/lockctl/lockctl
 LOCKCTL_SOURCES = $(wildcard lockctl/*.c lockctl/*/*.c)
@@ -52,7 +53,7 @@ export PATH := $(PATH):$(CURDIR)/build/servers
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration fuzz fuzz-commands valgrind mutate lint subjects words format format-check tidy cppcheck shellcheck layers \
+.PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words format format-check tidy cppcheck shellcheck layers \
         header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -63,6 +64,9 @@ lock.so: $(OBJECTS)
 
 build/checked/lock.so: $(CHECKED_OBJECTS)
 	$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(CHECKED_OBJECTS)
+
+build/traced/lock.so: $(TRACED_OBJECTS)
+	$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(TRACED_OBJECTS)
 
 build/asan/lock.so: $(ASAN_OBJECTS)
 	$(CC) -shared $(CFLAGS) $(LDFLAGS) $(SANITIZE) -o $@ $(ASAN_OBJECTS)
@@ -80,12 +84,20 @@ build/checked/%.o: module/%.c build/checked/flags
 	@mkdir -p $(@D)
 	$(COMPILE) -DCHECKED -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
 
+TRACE = -finstrument-functions -fPIC -fvisibility=hidden -I. -Imodule
+build/traced/%.o: module/%.c build/traced/flags
+	@mkdir -p $(@D)
+	$(COMPILE) $(TRACE) -c -o $@ $<
+
+build/traced/record.o: tests/paths/record.c build/traced/flags
+	$(COMPILE) $(TRACE) -c -o $@ $<
+
 build/asan/%.o: module/%.c build/asan/flags
 	@mkdir -p $(@D)
 	$(COMPILE) $(SANITIZE) -DCHECKED -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
 
 # Changes when the compiler, a flag or the list of files changes, so that everything is rebuilt.
-build/obj/flags build/checked/flags build/asan/flags build/unit/flags build/bench/flags build/lockctl/flags: FORCE compiler
+build/obj/flags build/checked/flags build/traced/flags build/asan/flags build/unit/flags build/bench/flags build/lockctl/flags: FORCE compiler
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' > $@
 
@@ -130,6 +142,10 @@ fuzz: ## run the fuzz tests of the unit tests for longer (FUZZ_STEPS=1000000, FU
 	@tools/setup test
 	@$(MAKE) --no-print-directory $(filter build/unit/test_fuzz%,$(UNIT_TESTS))
 	@set -e; for test in $(filter build/unit/test_fuzz%,$(UNIT_TESTS)); do FUZZ_STEPS=$(FUZZ_STEPS) $$test; done
+
+paths: build/traced/lock.so ## show how much code acquiring, releasing and the end of a lease run through (VERBOSE=1)
+	@tools/setup test
+	@MODULE=build/traced/lock.so VERBOSE='$(VERBOSE)' PYTHONPATH=tests/integration build/venv/bin/python tests/paths/paths.py
 
 # With ASan's library loaded before the server's allocator: tests/fuzz/README.md.
 fuzz-commands: $(if $(filter build/asan/lock.so,$(MODULE)),build/asan/preload.so)
@@ -319,4 +335,4 @@ help: ## list the targets
 
 include clients/clients.mk
 
--include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(ASAN_OBJECTS:.o=.d) $(UNIT_OBJECTS:.o=.d) $(UNIT_TESTS:build/unit/%=build/unit/tests/unit/%.d) $(BENCH_OBJECTS:.o=.d) $(LOCKCTL_OBJECTS:.o=.d) $(TIDIED:=.d)
+-include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(TRACED_OBJECTS:.o=.d) $(ASAN_OBJECTS:.o=.d) $(UNIT_OBJECTS:.o=.d) $(UNIT_TESTS:build/unit/%=build/unit/tests/unit/%.d) $(BENCH_OBJECTS:.o=.d) $(LOCKCTL_OBJECTS:.o=.d) $(TIDIED:=.d)
