@@ -21,6 +21,7 @@
 
 #include "blocking/drain.h"
 #include "blocking/redirect.h"
+#include "core/features.h"
 #include "core/mem.h"
 #include "server/failpoint.h"
 #include "server/server.h"
@@ -87,6 +88,7 @@ struct blockingkey *blockingkeyFindOrMake(struct blockingkeyTable *table, int db
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(key->name, &length);
     mapAdd(&table->by_db[db], &key->by_name, bytes, length);
+    featuresBegin();
     if (table->count++ == 0) {
         listAddLast(&live.tables, &table->in_live);
     }
@@ -116,6 +118,7 @@ void blockingkeyDropIfIdle(RedisModuleCtx *ctx, struct blockingkey *key) {
     table->kind->onDrop(key);
     RedisModule_FreeString(NULL, key->name);
     memFree(key);
+    featuresEnd();
     if (--table->count == 0) {
         forgetTable(ctx, table);
     }

@@ -153,33 +153,30 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     return REDISMODULE_OK;
 }
 
-/* Checks the lease against lock.max-lease, for commands that accept SESSION. Others, such as
- * LATCH.SET, have PX and EX, but no lease. */
-static int leaseLimitOrReply(const struct args *args, unsigned allowed,
-                             const struct argsOptions *options) {
-    long long longest_ms = configMaxLeaseMs();
-    if (longest_ms == 0 || options->wants.lease_ms <= longest_ms || !(allowed & ARGS_SESSION)) {
-        return REDISMODULE_OK;
-    }
-    return replyError(args->ctx, REPLY_LONG_LEASE);
+static int sessionOrReply(const struct args *args, struct argsOptions *options) {
+    options->wants.session = sessionsAsked(args->ctx);
+    bool has_connection = options->wants.session.client_id;
+    return has_connection ? REDISMODULE_OK : replyError(args->ctx, REPLY_NO_SESSION);
 }
 
-static int sessionOrReply(const struct args *args, struct argsOptions *options) {
-    if (options->given & ARGS_SESSION) {
-        options->wants.session = sessionsAsked(args->ctx);
-        bool has_connection = options->wants.session.client_id;
-        return has_connection ? REDISMODULE_OK : replyError(args->ctx, REPLY_NO_SESSION);
+/* The lease and the session of a hold, for commands that accept them. Others, such as LATCH.SET,
+ * have PX and EX, but no lease. */
+static int holdOrReply(const struct args *args, struct argsOptions *options) {
+    long long longest_ms = configMaxLeaseMs();
+    if (!(options->given & ARGS_LEASE) || (options->given & ARGS_SESSION)) {
+        options->wants.lease_ms = configDefaultLeaseMs();
     }
-    return REDISMODULE_OK;
+    if (longest_ms > 0 && options->wants.lease_ms > longest_ms) {
+        return replyError(args->ctx, REPLY_LONG_LEASE);
+    }
+    return options->given & ARGS_SESSION ? sessionOrReply(args, options) : REDISMODULE_OK;
 }
 
 int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
                        struct argsOptions *options) {
-    *options = (struct argsOptions){.wants = {.now_ms = args->now_ms,
-                                              .lease_ms = configDefaultLeaseMs(),
-                                              .block_ms = REQUEST_NO_WAIT,
-                                              .lock.permits.count = 1},
-                                    .count = DEFAULT_INFO_COUNT};
+    *options = (struct argsOptions){
+        .wants = {.now_ms = args->now_ms, .block_ms = REQUEST_NO_WAIT, .lock.permits.count = 1},
+        .count = DEFAULT_INFO_COUNT};
     for (int at = first; at < args->argc; at++) {
         const struct optionRow *row = findOption(args->argv[at], allowed);
         if (!row || (options->given & row->excludes)) {
@@ -199,10 +196,7 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
     }
     options->wants.fenced = options->given & ARGS_FENCED;
     options->wants.lock.once = options->given & ARGS_ONCE;
-    if (leaseLimitOrReply(args, allowed, options) != REDISMODULE_OK) {
-        return REDISMODULE_ERR;
-    }
-    return sessionOrReply(args, options);
+    return allowed & ARGS_SESSION ? holdOrReply(args, options) : REDISMODULE_OK;
 }
 
 int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner) {

@@ -45,8 +45,8 @@ struct holderList {
 };
 
 static void replyUnconfirmed(struct holds *holds, RedisModuleString *owner) {
-    const struct holdsOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name, owner};
-    int64_t unconfirmed_ms = unconfirmedFor(holds->ctx, &of, holds->now_ms);
+    const struct holdId id = holdsIdOf(holds, owner);
+    int64_t unconfirmed_ms = unconfirmedFor(holds->ctx, &id, holds->now_ms);
     if (unconfirmed_ms >= 0) {
         replyFieldInteger(holds->ctx, "unconfirmed", unconfirmed_ms);
     } else {
@@ -63,9 +63,8 @@ static void replyHolder(const struct holder *holder, void *data) {
     replyFieldText(ctx, "mode", modeName(holder->mode));
     replyFieldInteger(ctx, "holds", holder->count);
     replyFieldInteger(ctx, "pttl", end_ms == HOLDS_NO_END ? -1 : end_ms - list->holds->now_ms);
-    const struct sessionsHold hold = {RedisModule_GetSelectedDb(ctx), list->holds->name,
-                                      holder->owner};
-    unsigned long long client_id = sessionsClientOf(&hold);
+    const struct holdId id = holdsIdOf(list->holds, holder->owner);
+    unsigned long long client_id = sessionsClientOf(&id);
     if (client_id) {
         replyFieldInteger(ctx, "session", (int64_t)client_id);
     } else {

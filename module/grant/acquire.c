@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "core/features.h"
 #include "core/mem.h"
 #include "grant/holding.h"
 #include "grant/pass.h"
@@ -242,7 +243,7 @@ static enum result loadQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
     if (wants->discipline == FAIR) {
         loaded = fairnessOpen(&acquiring->fq, ctx, name, wants->now_ms);
         acquiring->fq_is_open = loaded == RESULT_DONE;
-    } else if (wants->now_ms < fairqueueRestoredEnd()) {
+    } else if (fairqueueHasRestored(wants->now_ms)) {
         /* Positions that are in the keys but not in memory yet come before new ones, and one may be
          * this owner's. */
         loaded = fairnessLoad(ctx, name, wants->now_ms);
@@ -269,8 +270,9 @@ static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
     return RESULT_DONE;
 }
 
-enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct request *wants,
-                        struct outcome *outcome) {
+/* A request that may have to do with optional features, or with clients that wait. */
+static enum result acquireSpecial(RedisModuleCtx *ctx, RedisModuleString *name,
+                                  const struct request *wants, struct outcome *outcome) {
     unconfirmedRequested(ctx);
     enum result prepared = prepare(ctx, name, wants);
     if (prepared != RESULT_DONE) {
@@ -285,6 +287,30 @@ enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name, const stru
     enum result result = acquireIn(&acquiring, outcome);
     holdsClose(&acquiring.holds);
     closeFairQueue(&acquiring);
+    return result;
+}
+
+/* Whether only the key decides about this request: it uses no optional feature, and none is in
+ * use. */
+static bool acquireIsSimple(const struct request *wants) {
+    return wants->discipline == PLAIN && !wants->fenced && !wants->session.client_id &&
+           wants->replicas.count == 0 && !featuresInUse();
+}
+
+enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct request *wants,
+                        struct outcome *outcome) {
+    if (!acquireIsSimple(wants)) {
+        return acquireSpecial(ctx, name, wants, outcome);
+    }
+    struct acquiring acquiring = {.wants = wants};
+    enum result result = RESULT_DONE;
+    if (holdsOpenToWrite(&acquiring.holds, ctx, name, wants->now_ms) == HOLDS_FREE) {
+        outcome->count = holdingTake(&acquiring.holds, wants, VERDICT_GRANT, NULL);
+        statsCount(STATS_GRANTED_AT_ONCE);
+    } else {
+        result = acquireIn(&acquiring, outcome);
+    }
+    holdsClose(&acquiring.holds);
     return result;
 }
 
@@ -377,7 +403,7 @@ static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
 /* RESULT_DONE, or what fairnessLoad returns for one of them. */
 static enum result loadQueues(const struct acquiringAll *acquiring) {
     int64_t now_ms = acquiring->wants->now_ms;
-    size_t count = now_ms < fairqueueRestoredEnd() ? acquiring->names.count : 0;
+    size_t count = fairqueueHasRestored(now_ms) ? acquiring->names.count : 0;
     enum result loaded = RESULT_DONE;
     for (size_t i = 0; loaded == RESULT_DONE && i < count; i++) {
         loaded = fairnessLoad(acquiring->ctx, acquiring->names.names[i], now_ms);

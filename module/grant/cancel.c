@@ -137,7 +137,8 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
     if (first) {
         cancelCancel(ctx, first, name, gives_up);
     }
-    size_t unreported = acksCancel(ctx, RedisModule_GetSelectedDb(ctx), name, owner);
+    const struct holdId id = {RedisModule_GetSelectedDb(ctx), name, owner};
+    size_t unreported = acksCancel(ctx, &id);
     if (first || unreported > 0) {
         outcome->count = 1;
         return RESULT_DONE;

@@ -6,9 +6,7 @@
 #include "server/failpoint.h"
 #include "server/propagate.h"
 #include "server/quarantine.h"
-#include "waits/sessions.h"
-#include "waits/unconfirmed.h"
-#include "waits/watches.h"
+#include "waits/ledger.h"
 
 bool holdingHasSides(const struct request *wants) {
     return wants->fenced || wants->discipline == FAIR || wants->lock.mode != MODE_EXCLUSIVE;
@@ -65,25 +63,6 @@ enum verdict holdingDecide(struct holds *holds, const struct request *wants) {
     return is_kept ? VERDICT_WAIT : verdict;
 }
 
-static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModuleString *owner) {
-    return (struct sessionsHold){RedisModule_GetSelectedDb(holds->ctx), holds->name, owner};
-}
-
-/* A first hold inherits nothing from earlier holds that were removed in another way: neither their
- * binding, nor that they were to be released. */
-static void holdingForgetEarlier(struct holds *holds, const struct request *wants) {
-    const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
-    if (pendingreplyCount() > 0) {
-        pendingreplyForget(hold.db, holds->name, wants->owner);
-    }
-    sessionsUnbind(&hold);
-}
-
-static void holdingBind(struct holds *holds, const struct request *wants) {
-    const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
-    sessionsBind(holds->ctx, &hold, &wants->session, holds->now_ms);
-}
-
 /* How many holds, or permits, the reply reports. */
 static int64_t holdingCountOf(const struct request *wants) {
     return wants->lock.mode == MODE_SEMAPHORE ? wants->lock.permits.count : 1;
@@ -91,9 +70,6 @@ static int64_t holdingCountOf(const struct request *wants) {
 
 /* How many of them the grant has to add. */
 static int64_t lacks(struct holds *holds, const struct request *wants, enum verdict verdict) {
-    if (verdict == VERDICT_GRANT) {
-        return holdingCountOf(wants);
-    }
     if (verdict == VERDICT_HELD) {
         return 0;
     }
@@ -101,62 +77,42 @@ static int64_t lacks(struct holds *holds, const struct request *wants, enum verd
     return holdingCountOf(wants) - (has_some ? holdsCount(holds, wants->owner) : 0);
 }
 
-static int64_t holdingAdd(struct holds *holds, const struct request *wants, enum verdict verdict,
-                          const struct holdsGrant *request) {
-    int64_t has = holdsTake(holds, request);
-    if (has == 0) {
-        return 0;
+/* Writes the hold into the key. Returns how many the owner has now; 0 if that would be too many. */
+static int64_t holdingWrite(struct holds *holds, const struct holdsGrant *grant,
+                            enum verdict verdict) {
+    (void)failpoint(FAILPOINT_TAKE_BEGUN);
+    if (verdict == VERDICT_HELD) {
+        return holdsLengthen(holds, grant);
     }
-    (void)failpoint(FAILPOINT_TAKE_WRITTEN);
-    propagateEvent(holds->ctx, holds->name, "lock.granted");
-    if (verdict != VERDICT_REENTER) {
-        lockcheckAfterGrant(holds, wants);
-    }
-    if (verdict == VERDICT_GRANT) {
-        holdingForgetEarlier(holds, wants);
+    int64_t has = holdsTake(holds, grant);
+    if (has > 0) {
+        (void)failpoint(FAILPOINT_TAKE_WRITTEN);
+        propagateEvent(holds->ctx, holds->name, "lock.granted");
     }
     return has;
 }
 
-/* Records the rest of the grant: now, or once the reply has been delivered. */
-static void holdingNoteTaken(struct holds *holds, const struct request *wants,
-                             struct pendingreply *pendingreply, struct pendingreplyTaken *taken) {
-    taken->of = (struct pendingreplyOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
-                                           wants->owner, wants->lock.mode};
-    taken->owner_is_kept = wants->owner_is_kept;
-    taken->needs = wants->lock.once ? holdingCountOf(wants) : 0;
-    pendingreplyHas(&taken->of, taken->has - taken->added);
-    if (pendingreply) {
-        pendingreplyAdd(pendingreply, taken);
-        return;
-    }
-    pendingreplyConfirmed(taken);
-    if (wants->session.client_id) {
-        holdingBind(holds, wants);
-    }
-}
-
 int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdict verdict,
                     struct pendingreply *pendingreply) {
-    RedisModule_Assert(rulesFits(verdict) && !quarantineIsOn());
-    (void)failpoint(FAILPOINT_TAKE_BEGUN);
-    const struct holdsGrant request = {.owner = wants->owner,
-                                       .mode = wants->lock.mode,
-                                       .is_first = verdict == VERDICT_GRANT,
-                                       .count = lacks(holds, wants, verdict),
-                                       .lease_ms = wants->lease_ms};
-    int64_t has = verdict == VERDICT_HELD ? holdsLengthen(holds, &request)
-                                          : holdingAdd(holds, wants, verdict, &request);
+    lockcheckBeforeGrant(verdict);
+    const struct holdsGrant grant = {.owner = wants->owner,
+                                     .mode = wants->lock.mode,
+                                     .is_first = verdict == VERDICT_GRANT,
+                                     .count = lacks(holds, wants, verdict),
+                                     .lease_ms = wants->lease_ms};
+    int64_t has = holdingWrite(holds, &grant, verdict);
     if (has == 0) {
         return 0;
     }
-    if (!pendingreply) {
-        unconfirmedEnd(holds->ctx, holds->name, wants->owner);
+    if (verdict != VERDICT_REENTER && verdict != VERDICT_HELD) {
+        lockcheckAfterGrant(holds, wants);
     }
-    if (pendingreply || wants->session.client_id || pendingreplyCount() > 0) {
-        struct pendingreplyTaken taken = {.added = request.count, .has = has};
-        holdingNoteTaken(holds, wants, pendingreply, &taken);
-    }
+    const struct ledgerGrant taken = {.is_first = grant.is_first,
+                                      .added = grant.count,
+                                      .has = has,
+                                      .count = holdingCountOf(wants),
+                                      .pendingreply = pendingreply};
+    ledgerTaken(holds, wants, &taken);
     if (!wants->fenced) {
         return has;
     }
@@ -200,34 +156,20 @@ enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum ho
     return view.own[MODE_READ] > 0 && view.own[MODE_WRITE] > 0 ? RESULT_BOTH_MODES : RESULT_DONE;
 }
 
-/* The owner has released its last hold in one mode. If it has none in the other mode either, its
- * holds are no longer bound to a connection. */
-static void unbindIfGone(struct holds *holds, RedisModuleString *owner) {
-    if (sessionsCount() == 0) {
-        return;
-    }
-    struct holdsView view;
-    holdsSeenBy(holds, owner, &view);
-    if (!rulesOwnsAny(&view)) {
-        const struct sessionsHold hold = sessionsHoldOf(holds, owner);
-        sessionsUnbind(&hold);
-    }
-}
-
 bool holdingFrees(enum lockMode mode, int64_t left) {
     return left == 0 || (left > 0 && mode == MODE_SEMAPHORE);
 }
 
-int64_t holdingRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
-                       int64_t count) {
+int64_t holdingRelease(struct holds *holds, const struct holdingRelease *release) {
     (void)failpoint(FAILPOINT_RELEASE_BEGUN);
-    int64_t left = holdsRelease(holds, owner, mode, count);
-    if (left >= 0) {
-        statsCount(STATS_RELEASES);
+    int64_t left = holdsRelease(holds, release->owner, release->mode, release->count);
+    if (left < 0) {
+        return left;
     }
+    const struct ledgerRelease released = {release->mode, release->count, left, release->is_lost};
+    statsCount(STATS_RELEASES);
+    ledgerReleased(holds, release->owner, &released);
     if (left == 0) {
-        unbindIfGone(holds, owner);
-        watchesNoteOwner(holds->ctx, holds->name, owner);
         propagateEvent(holds->ctx, holds->name, "lock.released");
         (void)failpoint(FAILPOINT_RELEASE_DONE);
     }

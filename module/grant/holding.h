@@ -61,11 +61,17 @@ enum holdingWhich { HOLDING_ONLY_MODE, HOLDING_READ, HOLDING_WRITE, HOLDING_PERM
 enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum holdingWhich which,
                           enum lockMode *mode);
 
-/* Releases one hold in this mode, or `count` permits. Returns how many holds the owner has left in
- * this mode. If the owner has fewer than `count`, returns -1 and changes nothing. If holdingFrees
- * is true for the result, the caller must hand the lock off. */
-int64_t holdingRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
-                       int64_t count);
+struct holdingRelease {
+    RedisModuleString *owner;
+    enum lockMode mode;
+    int64_t count; /* of a semaphore, how many permits; otherwise 1 */
+    bool is_lost;  /* no client has requested this: its reply was lost */
+};
+
+/* Releases one hold, or permits. Returns how many the owner has left in this mode. If it has fewer
+ * than `count`, returns -1 and changes nothing. If holdingFrees is true for the result, the caller
+ * must hand the lock off. */
+int64_t holdingRelease(struct holds *holds, const struct holdingRelease *release);
 
 /* Whether the lock may be granted to another owner after a release that has left the owner `left`
  * holds. It may after the release of the last hold, or of any permit. */

@@ -222,6 +222,10 @@ static void findRival(const struct holder *holder, void *data) {
     rivals->permits += holder->mode == MODE_SEMAPHORE ? holder->count : 0;
 }
 
+void lockcheckBeforeGrant(enum verdict verdict) {
+    RedisModule_Assert(rulesFits(verdict) && !quarantineIsOn());
+}
+
 void lockcheckAfterGrant(struct holds *holds, const struct request *wants) {
     struct rivals rivals = {.wants = wants};
     if (holdsFieldCount(holds) <= MOST_HOLDERS) {

@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "blocking/redirect.h"
+#include "core/features.h"
 #include "core/rules.h"
 #include "grant/holding.h"
 #include "grant/lockcheck.h"
@@ -410,11 +411,13 @@ static void passHandOffLock(struct holds *holds, struct lock *lock) {
 }
 
 void passHandOff(struct holds *holds) {
-    struct lock *lock = contendedLockOf(holds);
-    if (lock) {
-        passHandOffLock(holds, lock);
+    if (featuresInUse()) {
+        struct lock *lock = contendedLockOf(holds);
+        if (lock) {
+            passHandOffLock(holds, lock);
+        }
+        latchesChanged(holds->ctx, holds->name);
     }
-    latchesChanged(holds->ctx, holds->name);
     if (holds->kind == HOLDS_FREE) {
         propagateFreeForRedisson(holds->ctx, holds->name);
     }

@@ -24,9 +24,8 @@
 #include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/latches.h"
+#include "waits/ledger.h"
 #include "waits/pendingreply.h"
-#include "waits/unconfirmed.h"
-#include "waits/watches.h"
 
 /* ---- one lock ---- */
 
@@ -42,20 +41,6 @@ static int64_t lostCount(struct holds *holds, const struct release *release) {
     return own > 0 && own < release->count ? own : release->count;
 }
 
-/* A release by the owner takes holds in flight first, and confirms the owner's grants. The release
- * of a lost hold does neither, because no client has sent it. */
-static void noteReleased(struct holds *holds, const struct release *release, enum lockMode mode) {
-    if (release->is_lost) {
-        return;
-    }
-    unconfirmedEnd(holds->ctx, holds->name, release->owner);
-    if (pendingreplyCount() > 0) {
-        const struct pendingreplyOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
-                                             release->owner, mode};
-        pendingreplyReleased(&of, release->count);
-    }
-}
-
 static enum result releaseIn(struct holds *holds, const struct release *release,
                              struct outcome *outcome) {
     enum lockMode mode;
@@ -63,11 +48,12 @@ static enum result releaseIn(struct holds *holds, const struct release *release,
     if (chosen != RESULT_DONE) {
         return chosen;
     }
-    int64_t count = release->is_lost ? lostCount(holds, release) : release->count;
-    outcome->count = holdingRelease(holds, release->owner, mode, count);
-    if (outcome->count >= 0) {
-        noteReleased(holds, release, mode);
-    }
+    const struct holdingRelease one = {.owner = release->owner,
+                                       .mode = mode,
+                                       .count = release->is_lost ? lostCount(holds, release)
+                                                                 : release->count,
+                                       .is_lost = release->is_lost};
+    outcome->count = holdingRelease(holds, &one);
     if (holdingFrees(mode, outcome->count)) {
         passHandOff(holds);
     }
@@ -91,8 +77,7 @@ static enum result forceIn(struct holds *holds, struct outcome *outcome) {
     outcome->count = holdsForce(holds);
     if (outcome->count) {
         statsCount(STATS_FORCED);
-        unconfirmedForced(holds->ctx, holds->name);
-        watchesNoteAll(holds->ctx, holds->name);
+        ledgerForced(holds);
         propagateEvent(holds->ctx, holds->name, "lock.forced");
         passHandOff(holds);
     }
@@ -145,10 +130,8 @@ static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struc
     enum result chosen = holdingModeOf(&holds, release->owner, HOLDING_ONLY_MODE, &mode);
     int64_t left = -1;
     if (chosen == RESULT_DONE) {
-        left = holdingRelease(&holds, release->owner, mode, release->count);
-    }
-    if (left >= 0) {
-        noteReleased(&holds, release, mode);
+        const struct holdingRelease one = {release->owner, mode, release->count, false};
+        left = holdingRelease(&holds, &one);
     }
     holdsClose(&holds);
     *freed += left == 0;
@@ -319,8 +302,7 @@ void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
     holdsOpenToWrite(&holds, ctx, name, now_ms);
     if (holdsDrop(&holds, owner) > 0) {
         statsCount(STATS_SESSIONS_RELEASED);
-        unconfirmedEnd(ctx, name, owner);
-        watchesNoteOwner(ctx, name, owner);
+        ledgerDropped(&holds, owner);
         propagateEvent(ctx, name, "lock.released");
         if (hand_off || !lock) {
             passHandOff(&holds);

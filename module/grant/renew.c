@@ -8,29 +8,9 @@
 #include "waits/contended.h"
 #include "waits/events.h"
 #include "waits/latches.h"
+#include "waits/ledger.h"
 #include "waits/pendingreply.h"
 #include "waits/sessions.h"
-#include "waits/unconfirmed.h"
-#include "waits/watches.h"
-
-/* The renewal's client depends on the holds from now on, whichever client was to receive a reply
- * about them; with `pendingreply`, once that reply has been delivered. */
-static void noteReported(struct holds *holds, RedisModuleString *owner,
-                         struct pendingreply *pendingreply) {
-    struct holdsView view;
-    holdsSeenBy(holds, owner, &view);
-    for (int mode = 0; mode < MODE_COUNT; mode++) {
-        const struct pendingreplyTaken reported = {
-            .of = {RedisModule_GetSelectedDb(holds->ctx), holds->name, owner, (enum lockMode)mode},
-            .has = view.own[mode],
-            .needs = view.own[mode]};
-        if (!pendingreply) {
-            pendingreplyConfirmed(&reported);
-        } else if (reported.has > 0) {
-            pendingreplyAdd(pendingreply, &reported);
-        }
-    }
-}
 
 static enum result renewIn(struct holds *holds, const struct renewal *renewal,
                            struct pendingreply *pendingreply, struct outcome *outcome) {
@@ -42,10 +22,7 @@ static enum result renewIn(struct holds *holds, const struct renewal *renewal,
     if (outcome->count == 0) {
         return RESULT_NOT_HELD;
     }
-    if (pendingreply || pendingreplyCount() > 0) {
-        noteReported(holds, renewal->owner, pendingreply);
-    }
-    watchesNoteOwner(holds->ctx, holds->name, renewal->owner);
+    ledgerRenewed(holds, renewal->owner, pendingreply);
     latchesChanged(holds->ctx, holds->name);
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
     if (lock) {
@@ -55,14 +32,14 @@ static enum result renewIn(struct holds *holds, const struct renewal *renewal,
 }
 
 static void rebind(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal) {
-    const struct sessionsHold hold = {RedisModule_GetSelectedDb(ctx), name, renewal->owner};
+    const struct holdId id = {RedisModule_GetSelectedDb(ctx), name, renewal->owner};
     switch (renewal->binding) {
     case BINDING_NEW:
         eventsWatchClients(ctx);
-        sessionsBind(ctx, &hold, &renewal->session, renewal->now_ms);
+        sessionsBind(ctx, &id, &renewal->session, renewal->now_ms);
         break;
     case BINDING_END:
-        sessionsUnbind(&hold);
+        sessionsUnbind(&id);
         break;
     case BINDING_KEEP:
         break;
@@ -96,7 +73,7 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
     const struct requestSession none = {0};
     struct pendingreply *pendingreply =
         renewal->replicas.count > 0 ? pendingreplyNew(&none, PENDINGREPLY_RENEWAL) : NULL;
-    unconfirmedEnd(ctx, name, renewal->owner);
+    ledgerConfirmed(ctx, name, renewal->owner);
     holdsOpenToWrite(&holds, ctx, name, renewal->now_ms);
     enum result result = renewIn(&holds, renewal, pendingreply, outcome);
     holdsClose(&holds);
@@ -113,7 +90,7 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
 enum result renewCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                        int64_t now_ms) {
     struct holds holds;
-    unconfirmedEnd(ctx, name, owner);
+    ledgerConfirmed(ctx, name, owner);
     holdsOpenToWrite(&holds, ctx, name, now_ms);
     enum result result = holdingCheck(&holds);
     if (result == RESULT_DONE && !holdingIsHeld(&holds, owner)) {

@@ -1,6 +1,7 @@
 /* See fairqueue.h. */
 #include "keys/fairqueue.h"
 
+#include "core/features.h"
 #include "keys/encoding.h"
 #include "keys/ownerfield.h"
 #include "server/config.h"
@@ -14,6 +15,9 @@
 /* From when waits of an earlier life count; and from when their positions are reserved, which may
  * be the end of a quarantine. */
 static int64_t restarted_at_ms, kept_from_ms;
+
+/* Such positions may be kept: counted by features.h. */
+static bool may_have_restored;
 
 static struct fairqueueNames makeNames(RedisModuleString *name) {
     return (struct fairqueueNames){keynamesSide(NULL, "lock:queue:", name),
@@ -238,10 +242,22 @@ size_t fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk) {
 
 void fairqueueRestarted(int64_t now_ms) {
     restarted_at_ms = kept_from_ms = now_ms;
+    fairqueueMayHaveRestored();
 }
 
 void fairqueueQuarantineEnded(int64_t now_ms) {
     kept_from_ms = now_ms;
+    fairqueueMayHaveRestored();
+}
+
+void fairqueueMayHaveRestored(void) {
+    featuresCount(&may_have_restored, true);
+}
+
+bool fairqueueHasRestored(int64_t now_ms) {
+    bool has_restored = may_have_restored && now_ms < fairqueueRestoredEnd();
+    featuresCount(&may_have_restored, has_restored);
+    return has_restored;
 }
 
 int64_t fairqueueRestoredEnd(void) {

@@ -111,6 +111,13 @@ size_t fairqueueLength(struct fairqueue *fq);
 void fairqueueRestarted(int64_t now_ms);
 void fairqueueQuarantineEnded(int64_t now_ms);
 
+/* To be called when positions from an earlier life may be kept for longer than before, because
+ * lock.fair-reserve has been changed, or the clock has been set. */
+void fairqueueMayHaveRestored(void);
+
+/* Whether positions from an earlier life are kept at `now_ms`, unix ms. */
+bool fairqueueHasRestored(int64_t now_ms);
+
 /* Until when positions from an earlier life are kept, unix ms. */
 int64_t fairqueueRestoredEnd(void);
 

@@ -7,7 +7,7 @@
  *   holdsDrop, holdsForce                               remove holds without such a request
  *   holdsCount and the following                        access the key, for the kinds' files
  *
- * The holds of plain locks are in plainholds.c, those of read-write locks in rwholds.c, and those
+ * The holds of plain locks are here too; those of read-write locks are in rwholds.c, and those
  * of semaphores in semholds.c. To add a kind of lock, add it to enum holdsKind, make kindOf
  * recognize it, and add a case to each function that depends on the kind.
  */
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "keys/leasedholds.h"
-#include "keys/plainholds.h"
+#include "keys/ownerfield.h"
 #include "keys/rwholds.h"
 #include "keys/semholds.h"
 #include "keys/tally.h"
@@ -150,29 +150,108 @@ void holdsDelete(struct holds *holds) {
     propagateDeleted(holds->ctx, holds->name);
 }
 
+/* ---- the holds of a plain lock ---- */
+
+static int64_t plainTake(struct holds *holds, const struct holdsGrant *request) {
+    RedisModuleString *owner = request->owner;
+    bool is_new = holds->kind == HOLDS_FREE;
+    int64_t count = request->is_first ? 0 : holdsCount(holds, owner);
+    if (count == RULES_MAX_HOLDS) {
+        return 0;
+    }
+    int64_t lease_end = holdsEndAfter(holds, request->lease_ms);
+    bool changes_lease = is_new || lease_end > holdsKeyEnd(holds);
+    holdsPut(holds, owner, count + 1);
+    holds->kind = HOLDS_PLAIN;
+    if (changes_lease) {
+        RedisModule_SetAbsExpire(holds->key, lease_end);
+    }
+    const struct propagateHold hold = {owner, count + 1, lease_end};
+    if (changes_lease) {
+        propagateHold(holds->ctx, holds->name, &hold);
+    } else {
+        propagateCount(holds->ctx, holds->name, owner, count + 1);
+    }
+    return count + 1;
+}
+
+static int64_t plainLengthen(struct holds *holds, const struct holdsGrant *request) {
+    int64_t end_ms = holdsEndAfter(holds, request->lease_ms);
+    if (end_ms > holdsKeyEnd(holds)) {
+        holdsSetKeyEnd(holds, end_ms);
+    }
+    return holdsCount(holds, request->owner);
+}
+
+static int64_t plainRelease(struct holds *holds, RedisModuleString *owner) {
+    int64_t count = holdsCount(holds, owner);
+    if (count < 1) {
+        return -1;
+    }
+    if (count == 1) {
+        holdsDelete(holds);
+    } else {
+        holdsPut(holds, owner, count - 1);
+        propagateCount(holds->ctx, holds->name, owner, count - 1);
+    }
+    return count - 1;
+}
+
+static int64_t plainRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
+    int64_t count = holdsCount(holds, owner);
+    if (count < 1) {
+        return 0;
+    }
+    holdsSetKeyEnd(holds, holdsEndAfter(holds, lease_ms));
+    return count;
+}
+
+struct visitor {
+    void (*visit)(const struct holder *holder, void *context);
+    void *context;
+};
+
+static void plainVisitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+                            void *data) {
+    (void)key;
+    struct visitor *visitor = data;
+    struct holder holder = {.owner = field, .mode = MODE_EXCLUSIVE};
+    if (ownerfieldIsOwner(field) && holdsParseCount(value, &holder.count)) {
+        visitor->visit(&holder, visitor->context);
+    }
+}
+
+static void plainEach(struct holds *holds,
+                      void (*visit)(const struct holder *holder, void *context), void *context) {
+    struct visitor visitor = {visit, context};
+    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
+    while (RedisModule_ScanKey(holds->key, cursor, plainVisitField, &visitor)) {
+    }
+    RedisModule_ScanCursorDestroy(cursor);
+}
+
 /* ---- the handle ---- */
 
 bool holdsLeasesAreHere(struct holds *holds) {
     return !isLeased(holds) || holdsSidesAreHere(holds);
 }
 
-/* The kind for a handle that may write: the one in the key, unless nothing can be written. */
-static enum holdsKind kindToWrite(struct holds *holds) {
-    if (keynamesIsInUse(holds->key, KEY_TO_WRITE)) {
-        return HOLDS_IN_USE;
-    }
-    if (!holdsLeasesAreHere(holds)) {
+/* The kind, for a handle that may write, of a lock whose holds have leases of their own: the one in
+ * the key, unless the leases cannot be written. */
+static enum holdsKind kindWithLeases(struct holds *holds) {
+    if (!holdsSidesAreHere(holds)) {
         return HOLDS_MOVING;
     }
-    bool in_use = isLeased(holds) && leasedholdsLeases(holds)->in_use;
-    return in_use ? HOLDS_IN_USE : holds->kind;
+    return leasedholdsLeases(holds)->in_use ? HOLDS_IN_USE : holds->kind;
 }
 
 static enum holdsKind open(struct holds *holds) {
     holds->key = keynamesOpen(holds->ctx, holds->name, holds->access);
     holds->kind = kindOf(holds);
-    if (holds->access == KEY_TO_WRITE) {
-        holds->kind = kindToWrite(holds);
+    if (keynamesIsInUse(holds->key, holds->access)) {
+        holds->kind = HOLDS_IN_USE;
+    } else if (isLeased(holds) && holds->access == KEY_TO_WRITE) {
+        holds->kind = kindWithLeases(holds);
     }
     if (holds->kind == HOLDS_READ_WRITE) {
         rwholdsOpen(holds);
@@ -204,7 +283,9 @@ void holdsCloseLeases(struct holds *holds) {
 }
 
 void holdsClose(struct holds *holds) {
-    holdsCloseLeases(holds);
+    if (holds->leases.name) {
+        holdsCloseLeases(holds);
+    }
     RedisModule_CloseKey(holds->key);
     holds->key = NULL;
 }
@@ -281,7 +362,7 @@ enum result holdsCanLease(struct holds *holds) {
 int64_t holdsTake(struct holds *holds, const struct holdsGrant *request) {
     switch (request->mode) {
     case MODE_EXCLUSIVE:
-        return plainholdsTake(holds, request);
+        return plainTake(holds, request);
     case MODE_READ:
     case MODE_WRITE:
         return rwholdsTake(holds, request);
@@ -295,13 +376,13 @@ int64_t holdsTake(struct holds *holds, const struct holdsGrant *request) {
 
 int64_t holdsLengthen(struct holds *holds, const struct holdsGrant *request) {
     return isLeased(holds) ? leasedholdsLengthenHold(holds, request)
-                           : plainholdsLengthen(holds, request);
+                           : plainLengthen(holds, request);
 }
 
 int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
                      int64_t count) {
     if (holds->kind == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
-        return plainholdsRelease(holds, owner);
+        return plainRelease(holds, owner);
     }
     if (holds->kind == HOLDS_READ_WRITE && (mode == MODE_READ || mode == MODE_WRITE)) {
         return rwholdsRelease(holds, owner, mode);
@@ -315,7 +396,7 @@ int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMod
 int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
     switch (holds->kind) {
     case HOLDS_PLAIN:
-        return plainholdsRenew(holds, owner, lease_ms);
+        return plainRenew(holds, owner, lease_ms);
     case HOLDS_READ_WRITE:
         return rwholdsRenew(holds, owner, lease_ms);
     case HOLDS_SEMAPHORE:
@@ -375,11 +456,15 @@ int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
     return leaseExpired(end_ms, holds->now_ms) ? 0 : end_ms;
 }
 
-bool holdsAreThere(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms) {
+struct holdId holdsIdOf(const struct holds *holds, RedisModuleString *owner) {
+    return (struct holdId){RedisModule_GetSelectedDb(holds->ctx), holds->name, owner};
+}
+
+bool holdsAreThere(RedisModuleCtx *ctx, const struct holdId *id, int64_t now_ms) {
     struct holds holds;
-    RedisModule_SelectDb(ctx, of->db);
-    holdsOpenToRead(&holds, ctx, of->name, now_ms);
-    bool are_there = holdsEndOf(&holds, of->owner) > 0;
+    RedisModule_SelectDb(ctx, id->db);
+    holdsOpenToRead(&holds, ctx, id->name, now_ms);
+    bool are_there = holdsEndOf(&holds, id->owner) > 0;
     holdsClose(&holds);
     return are_there;
 }
@@ -389,6 +474,6 @@ void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, v
     if (isLeased(holds)) {
         leasedholdsEach(holds, visit, context);
     } else if (holds->kind == HOLDS_PLAIN) {
-        plainholdsEach(holds, visit, context);
+        plainEach(holds, visit, context);
     }
 }

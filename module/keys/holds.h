@@ -162,14 +162,18 @@ int64_t holdsNextEnd(struct holds *holds);
  * owner has no unexpired hold of this lock. For any kind. */
 int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner);
 
-/* The holds of one owner of one lock. */
-struct holdsOwner {
+/* The holds of one owner on one lock. Everything that the module remembers of holds, beside the
+ * keys, is remembered by this. */
+struct holdId {
     int db;
     RedisModuleString *name, *owner; /* both belong to the caller */
 };
 
-/* Whether the owner has unexpired holds of the lock. Selects the database `of->db`. */
-bool holdsAreThere(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms);
+/* The holds of this owner on the lock of this handle. */
+struct holdId holdsIdOf(const struct holds *holds, RedisModuleString *owner);
+
+/* Whether the owner has unexpired holds of the lock. Selects the database `id->db`. */
+bool holdsAreThere(RedisModuleCtx *ctx, const struct holdId *id, int64_t now_ms);
 
 /* What holdsEach passes to `visit`: the holds of one owner in one mode. */
 struct holder {

@@ -13,9 +13,13 @@ static bool endsInWrite(const char *bytes, size_t length) {
                   OWNERFIELD_WRITE_LENGTH) == 0;
 }
 
+/* All reserved names end in e: most names are accepted by one comparison. */
 static enum ownerfieldOwner judge(const char *bytes, size_t length) {
     if (length < 1 || length > OWNERFIELD_LONGEST) {
         return OWNERFIELD_BAD_LENGTH;
+    }
+    if (bytes[length - 1] != 'e') {
+        return OWNERFIELD_OWNER;
     }
     return isMode(bytes, length) || endsInWrite(bytes, length) ? OWNERFIELD_RESERVED
                                                                : OWNERFIELD_OWNER;

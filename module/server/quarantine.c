@@ -1,6 +1,7 @@
 /* See quarantine.h. */
 #include "server/quarantine.h"
 
+#include "core/features.h"
 #include "core/stall.h"
 #include "server/config.h"
 #include "server/server.h"
@@ -13,10 +14,16 @@ static struct {
     const struct quarantineCalls *calls;
     bool is_watched; /* quarantineCron is called */
     bool on;
+    bool is_feature;   /* counted by features.h */
     bool is_counted;   /* measured from `since_us`, on a master */
     uint64_t since_us; /* monotonic */
     struct timer timer;
 } state;
+
+/* While one is on or may begin, each grant has to ask. */
+static void quarantineCount(void) {
+    featuresCount(&state.is_feature, state.on || configQuarantineMs() > 0);
+}
 
 void quarantineConnect(const struct quarantineCalls *calls) {
     state.calls = calls;
@@ -70,6 +77,7 @@ static void quarantineSetTimer(RedisModuleCtx *ctx) {
 
 static void quarantineStart(RedisModuleCtx *ctx, const char *why) {
     state.on = true;
+    quarantineCount();
     quarantineSetTimer(ctx);
     RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_NOTICE,
                     "quarantine: %snothing is granted for %lld ms", why,
@@ -78,6 +86,7 @@ static void quarantineStart(RedisModuleCtx *ctx, const char *why) {
 
 static void quarantineEnd(RedisModuleCtx *ctx) {
     state.on = false;
+    quarantineCount();
     timerStop(ctx, &state.timer);
     RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_NOTICE, "quarantine: has ended");
     state.calls->over(ctx);
@@ -121,6 +130,7 @@ static void watchIfConfigured(RedisModuleCtx *ctx) {
 
 void quarantineConfigured(RedisModuleCtx *ctx) {
     watchIfConfigured(ctx);
+    quarantineCount();
     if (state.is_counted && leftUs() > 0) {
         quarantineStart(ctx, "");
     } else {
@@ -139,4 +149,5 @@ void quarantineBegin(RedisModuleCtx *ctx) {
         state.on = false; /* no client waits on a replica */
         timerStop(ctx, &state.timer);
     }
+    quarantineCount();
 }

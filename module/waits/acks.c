@@ -145,9 +145,9 @@ static void acksCancelOne(struct ack *ack, void *data) {
 }
 
 /* The drain does the rest, in time slices, because there may be many. */
-size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner) {
+size_t acksCancel(RedisModuleCtx *ctx, const struct holdId *id) {
     struct cancelling cancelling = {ctx, 0};
-    pendingreplyEachAwaiting(db, name, owner, acksCancelOne, &cancelling);
+    pendingreplyEachAwaiting(id, acksCancelOne, &cancelling);
     if (cancelling.count > 0) {
         drainSetAlarm(ctx, 0);
     }

@@ -52,9 +52,9 @@ enum result acksBegin(RedisModuleCtx *ctx, const struct acksAnswer *answer);
  * that `client` has no client. */
 void acksGoOn(RedisModuleCtx *ctx, struct blocked *client, const struct acksAnswer *answer);
 
-/* Ends all waits for replicas of this owner on this lock. The drain releases their holds, and after
- * that the clients receive null. Returns how many waits were ended. */
-size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner);
+/* Ends all waits for replicas that report these holds. The drain releases the holds, and after that
+ * the clients receive null. Returns how many waits were ended. */
+size_t acksCancel(RedisModuleCtx *ctx, const struct holdId *id);
 
 /* How many replies wait, including refused ones that have not been sent yet. */
 size_t acksCount(void);

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "core/features.h"
 #include "core/mem.h"
 #include "core/swappeddbs.h"
 #include "server/config.h"
@@ -49,11 +50,11 @@ static struct binding *ofLine(struct link *link) {
 
 /* The bytes that identify a hold: the number that stays with the database's data, the length of the
  * lock's name, the name, the owner. Free them with memFree. */
-static char *bindingsHoldKey(const struct sessionsHold *hold, size_t *length) {
-    int db = swappeddbsStaying(&bindings.dbs, hold->db);
+static char *bindingsHoldKey(const struct holdId *id, size_t *length) {
+    int db = swappeddbsStaying(&bindings.dbs, id->db);
     size_t name_length, owner_length;
-    const char *name_bytes = RedisModule_StringPtrLen(hold->name, &name_length);
-    const char *owner_bytes = RedisModule_StringPtrLen(hold->owner, &owner_length);
+    const char *name_bytes = RedisModule_StringPtrLen(id->name, &name_length);
+    const char *owner_bytes = RedisModule_StringPtrLen(id->owner, &owner_length);
     *length = sizeof(db) + sizeof(name_length) + name_length + owner_length;
     char *key = memAlloc(*length), *at = key;
     memcpy(at, &db, sizeof(db));
@@ -65,9 +66,9 @@ static char *bindingsHoldKey(const struct sessionsHold *hold, size_t *length) {
     return key;
 }
 
-struct binding *bindingsFind(const struct sessionsHold *hold) {
+struct binding *bindingsFind(const struct holdId *id) {
     size_t length;
-    char *key = bindingsHoldKey(hold, &length);
+    char *key = bindingsHoldKey(id, &length);
     struct binding *binding = ofHold(mapFind(&bindings.by_hold, key, length));
     memFree(key);
     return binding;
@@ -236,27 +237,27 @@ static void bindingsDetach(struct binding *binding) {
     }
 }
 
-static struct binding *bindingsMake(const struct sessionsHold *hold) {
+static struct binding *bindingsMake(const struct holdId *id) {
     struct binding *binding = memAlloc(sizeof(*binding));
     size_t length;
-    binding->db = swappeddbsStaying(&bindings.dbs, hold->db);
-    binding->name = RedisModule_CreateStringFromString(NULL, hold->name);
-    binding->owner = RedisModule_CreateStringFromString(NULL, hold->owner);
-    binding->hold_key = bindingsHoldKey(hold, &length);
+    binding->db = swappeddbsStaying(&bindings.dbs, id->db);
+    binding->name = RedisModule_CreateStringFromString(NULL, id->name);
+    binding->owner = RedisModule_CreateStringFromString(NULL, id->owner);
+    binding->hold_key = bindingsHoldKey(id, &length);
     mapAdd(&bindings.by_hold, &binding->by_hold, binding->hold_key, length);
+    featuresBegin();
     return binding;
 }
 
-void bindingsBind(const struct sessionsHold *hold, const struct requestSession *session,
-                  int64_t now_ms) {
-    struct binding *binding = bindingsFind(hold);
+void bindingsBind(const struct holdId *id, const struct requestSession *session, int64_t now_ms) {
+    struct binding *binding = bindingsFind(id);
     if (binding && !bindingsIsClosed(binding) && binding->order > session->order) {
         return;
     }
     if (binding) {
         bindingsDetach(binding);
     } else {
-        binding = bindingsMake(hold);
+        binding = bindingsMake(id);
     }
     binding->order = session->order;
     attach(binding, session->client_id, now_ms);
@@ -265,6 +266,7 @@ void bindingsBind(const struct sessionsHold *hold, const struct requestSession *
 void bindingsForget(struct binding *binding) {
     bindingsDetach(binding);
     mapRemove(&bindings.by_hold, &binding->by_hold);
+    featuresEnd();
     RedisModule_FreeString(NULL, binding->name);
     RedisModule_FreeString(NULL, binding->owner);
     memFree(binding->hold_key);

@@ -16,14 +16,9 @@
 
 #include "core/hashmap.h"
 #include "core/list.h"
+#include "keys/holds.h"
 #include "redismodule.h"
 #include "waits/request.h"
-
-/* An owner's holds on a lock. */
-struct sessionsHold {
-    int db;
-    RedisModuleString *name, *owner; /* owned by the caller */
-};
 
 /* A connection to which holds are bound. It exists until all of them are released, also after it
  * has closed. */
@@ -45,13 +40,12 @@ struct binding {
 };
 
 /* The binding of these holds, or NULL. */
-struct binding *bindingsFind(const struct sessionsHold *hold);
+struct binding *bindingsFind(const struct holdId *id);
 
 /* Binds the holds to this connection instead of any other. If both connections are open, the holds
  * stay bound to the one with the later request (`order`). To be called when the lease has just been
  * renewed. */
-void bindingsBind(const struct sessionsHold *hold, const struct requestSession *session,
-                  int64_t now_ms);
+void bindingsBind(const struct holdId *id, const struct requestSession *session, int64_t now_ms);
 
 /* Remove and free this binding, or all bindings. */
 void bindingsForget(struct binding *binding);

@@ -136,6 +136,7 @@ static void noteClock(struct blockingkey *key, void *ctx) {
 }
 
 void contendedClockStepped(RedisModuleCtx *ctx) {
+    fairqueueMayHaveRestored();
     blockingkeyEach(&locks, BLOCKINGKEY_EVERY_DB, noteClock, ctx);
 }
 
@@ -146,5 +147,6 @@ static void noteReserves(struct blockingkey *key, void *ctx) {
 }
 
 void contendedReservesConfigured(RedisModuleCtx *ctx) {
+    fairqueueMayHaveRestored();
     blockingkeyEach(&locks, BLOCKINGKEY_EVERY_DB, noteReserves, ctx);
 }

@@ -18,9 +18,8 @@
 #include "server/server.h"
 #include "server/timer.h"
 #include "waits/contended.h"
-#include "waits/pendingreply.h"
+#include "waits/ledger.h"
 #include "waits/sessions.h"
-#include "waits/unconfirmed.h"
 
 static bool watches_keys, watches_clients, watches_delays, watches_flushes;
 static bool watches_strings, watches_overwrites, watches_clock, watches_replicas;
@@ -31,10 +30,8 @@ static bool shuts_down;
  * wrong now. */
 static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
     (void)event;
-    tallyForget(RedisModule_GetSelectedDb(ctx), key);
-    unconfirmedKeyChanged(ctx, RedisModule_GetSelectedDb(ctx), key);
     unsigned expired = type == REDISMODULE_NOTIFY_EXPIRED ? BLOCKINGKEY_EXPIRED : 0U;
-    blockingkeyNoteKey(ctx, RedisModule_GetSelectedDb(ctx), key, BLOCKINGKEY_EDITED | expired);
+    ledgerKeyChanged(ctx, key, BLOCKINGKEY_EDITED | expired);
     return REDISMODULE_OK;
 }
 
@@ -58,32 +55,19 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     (void)event;
     const RedisModuleFlushInfo *flush = data;
     if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
-        tallyForgetAll();
+        ledgerFlushed(ctx, flush->dbnum);
         queuesForgetAll(ctx, flush->dbnum);
-        unconfirmedFlushed(flush->dbnum);
-        sessionsLookAgain(ctx);
-        blockingkeyNoteAll(ctx, flush->dbnum < 0 ? BLOCKINGKEY_EVERY_DB : flush->dbnum,
-                           BLOCKINGKEY_FLUSHED);
     }
 }
 
-/* A client stays in the database with its number, and so does its wait: it now waits for whatever
- * the swap has moved there, as with BLPOP. Only positions in a fair queue have to be written
- * again. */
 static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)subevent;
     const RedisModuleSwapDbInfo *swap = data;
     scanSwapped(ctx);
-    tallyForgetAll();
     fenceSwapped(swap->dbnum_first, swap->dbnum_second);
     queuesSwapped(swap->dbnum_first, swap->dbnum_second);
-    sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
-    pendingreplySwapped(swap->dbnum_first, swap->dbnum_second);
-    unconfirmedSwapped(swap->dbnum_first, swap->dbnum_second);
-    blockingkeyNoteAll(ctx, swap->dbnum_first, BLOCKINGKEY_EDITED);
-    blockingkeyNoteAll(ctx, swap->dbnum_second, BLOCKINGKEY_EDITED);
-    contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
+    ledgerSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
 static void eventsRestart(RedisModuleCtx *ctx) {
@@ -101,10 +85,8 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)data;
     eventsRestart(ctx);
     queuesForgetAll(ctx, -1);
-    sessionsLookAgain(ctx);
     scanBegin(ctx);
-    blockingkeyNoteAll(ctx, BLOCKINGKEY_EVERY_DB, BLOCKINGKEY_EDITED);
-    contendedLoaded(ctx);
+    ledgerLoaded(ctx);
 }
 
 /* When the server becomes a replica, the holds are the master's: even if it is promoted again
@@ -116,8 +98,7 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)event;
     (void)data;
     if (subevent == REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA) {
-        sessionsForgetAll();
-        unconfirmedFlushed(UNCONFIRMED_EVERY_DB);
+        ledgerBecameReplica(ctx);
         blockedEndAll(ctx);
     }
     scanBegin(ctx); /* on a replica the drain ends it, and forgets the queues */

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "blocking/drain.h"
+#include "core/features.h"
 #include "core/mem.h"
 #include "keys/holds.h"
 #include "server/server.h"
@@ -76,16 +77,15 @@ static struct pendingreplyHold *inDb(struct pendingreplyHold *hold, int db) {
 
 /* The first hold in flight of this owner on this lock, in any mode, or NULL; nextHold has the
  * next. */
-static struct pendingreplyHold *firstHold(int db, RedisModuleString *name,
-                                          RedisModuleString *owner) {
+static struct pendingreplyHold *firstHold(const struct holdId *id) {
     if (state.by_hold.used == 0) {
         return NULL;
     }
     size_t length;
-    char *key = pendingreplyHoldKey(name, owner, &length);
+    char *key = pendingreplyHoldKey(id->name, id->owner, &length);
     struct pendingreplyHold *hold = pendingreplyOfEntry(mapFind(&state.by_hold, key, length));
     memFree(key);
-    return inDb(hold, db);
+    return inDb(hold, id->db);
 }
 
 static struct pendingreplyHold *nextHold(const struct pendingreplyHold *hold) {
@@ -100,20 +100,22 @@ static RedisModuleString *shared(RedisModuleString *string) {
 static struct pendingreplyHold *newHold(const struct pendingreplyTaken *taken) {
     struct pendingreplyHold *hold = memAlloc(sizeof(*hold));
     size_t length;
-    hold->db = taken->of.db;
-    hold->mode = taken->of.mode;
-    hold->name = RedisModule_CreateStringFromString(NULL, taken->of.name);
-    hold->owner = taken->owner_is_kept ? shared(taken->of.owner)
-                                       : RedisModule_CreateStringFromString(NULL, taken->of.owner);
+    hold->db = taken->id.db;
+    hold->mode = taken->mode;
+    hold->name = RedisModule_CreateStringFromString(NULL, taken->id.name);
+    hold->owner = taken->owner_is_kept ? shared(taken->id.owner)
+                                       : RedisModule_CreateStringFromString(NULL, taken->id.owner);
     hold->count = taken->added;
     hold->is_first = taken->added == taken->has;
-    hold->hold_key = pendingreplyHoldKey(taken->of.name, taken->of.owner, &length);
+    hold->hold_key = pendingreplyHoldKey(taken->id.name, taken->id.owner, &length);
     mapAdd(&state.by_hold, &hold->by_hold, hold->hold_key, length);
+    featuresBegin();
     return hold;
 }
 
 static void freeHold(struct pendingreplyHold *hold) {
     mapRemove(&state.by_hold, &hold->by_hold);
+    featuresEnd();
     RedisModule_FreeString(NULL, hold->name);
     RedisModule_FreeString(NULL, hold->owner);
     memFree(hold->hold_key);
@@ -146,8 +148,8 @@ static void pendingreplyKeep(struct pendingreplyHold *hold, int64_t retained) {
     hold->retained = retained > hold->retained ? retained : hold->retained;
 }
 
-void pendingreplyForget(int db, RedisModuleString *name, RedisModuleString *owner) {
-    struct pendingreplyHold *next, *hold = firstHold(db, name, owner);
+void pendingreplyForget(const struct holdId *id) {
+    struct pendingreplyHold *next, *hold = firstHold(id);
     for (; hold; hold = next) {
         next = nextHold(hold);
         hold->is_gone = true;
@@ -163,11 +165,11 @@ static void removePart(struct pendingreplyHold *hold, int64_t count) {
     pendingreplySettle(hold);
 }
 
-void pendingreplyHas(const struct pendingreplyOwner *of, int64_t count) {
-    struct pendingreplyHold *next, *hold = firstHold(of->db, of->name, of->owner);
+void pendingreplyHas(const struct holdId *id, enum lockMode mode, int64_t count) {
+    struct pendingreplyHold *next, *hold = firstHold(id);
     for (; hold; hold = next) {
         next = nextHold(hold);
-        if (hold->mode != of->mode) {
+        if (hold->mode != mode) {
             continue;
         }
         int64_t here = unreported(hold) < count ? unreported(hold) : count;
@@ -176,11 +178,11 @@ void pendingreplyHas(const struct pendingreplyOwner *of, int64_t count) {
     }
 }
 
-void pendingreplyReleased(const struct pendingreplyOwner *of, int64_t count) {
-    struct pendingreplyHold *next, *hold = firstHold(of->db, of->name, of->owner);
+void pendingreplyReleased(const struct holdId *id, enum lockMode mode, int64_t count) {
+    struct pendingreplyHold *next, *hold = firstHold(id);
     for (; hold && count > 0; hold = next) {
         next = nextHold(hold);
-        if (hold->mode != of->mode) {
+        if (hold->mode != mode) {
             continue;
         }
         int64_t part = unreported(hold) < count ? unreported(hold) : count;
@@ -234,7 +236,7 @@ void pendingreplyPutLast(struct pendingreplyHold *lost) {
 static int64_t dependsOn(const struct pendingreplyTaken *taken, struct pendingreplyHold *first) {
     int64_t resolved = taken->has - taken->added;
     for (struct pendingreplyHold *hold = first; hold; hold = nextHold(hold)) {
-        resolved -= hold->mode == taken->of.mode ? unreported(hold) : 0;
+        resolved -= hold->mode == taken->mode ? unreported(hold) : 0;
     }
     return taken->needs - taken->added - (resolved > 0 ? resolved : 0);
 }
@@ -243,14 +245,14 @@ static int64_t dependsOn(const struct pendingreplyTaken *taken, struct pendingre
  * them. */
 static int64_t takeFrom(const struct pendingreplyHold *hold, const struct pendingreplyTaken *taken,
                         int64_t *needed) {
-    int64_t part = hold->mode == taken->of.mode ? unreported(hold) : 0;
+    int64_t part = hold->mode == taken->mode ? unreported(hold) : 0;
     part = part < *needed ? part : *needed;
     *needed -= part;
     return part;
 }
 
 void pendingreplyConfirmed(const struct pendingreplyTaken *taken) {
-    struct pendingreplyHold *next, *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
+    struct pendingreplyHold *next, *hold = firstHold(&taken->id);
     int64_t needed = dependsOn(taken, hold);
     for (; hold && needed > 0; hold = next) {
         next = nextHold(hold);
@@ -281,7 +283,7 @@ static void addShare(struct pendingreply *pendingreply, struct pendingreplyHold 
 }
 
 void pendingreplyAdd(struct pendingreply *pendingreply, const struct pendingreplyTaken *taken) {
-    struct pendingreplyHold *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
+    struct pendingreplyHold *hold = firstHold(&taken->id);
     int64_t needed = dependsOn(taken, hold);
     for (; hold && needed > 0; hold = nextHold(hold)) {
         int64_t part = takeFrom(hold, taken, &needed);
@@ -307,9 +309,9 @@ void pendingreplyAwaits(struct pendingreply *pendingreply, struct ack *ack) {
     pendingreply->ack = ack;
 }
 
-void pendingreplyEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
-                              void (*visit)(struct ack *ack, void *data), void *data) {
-    struct pendingreplyHold *hold = firstHold(db, name, owner);
+void pendingreplyEachAwaiting(const struct holdId *id, void (*visit)(struct ack *ack, void *data),
+                              void *data) {
+    struct pendingreplyHold *hold = firstHold(id);
     for (; hold; hold = nextHold(hold)) {
         for (struct link *link = hold->shares.first; link; link = link->next) {
             struct ack *ack = LIST_ELEMENT(link, struct share, in_hold)->of->ack;
@@ -326,8 +328,8 @@ bool pendingreplyIsValid(RedisModuleCtx *ctx, const struct pendingreply *pending
     struct share *share = ofAnswer(pendingreply->shares.first);
     for (; share && stands; share = ofAnswer(share->in_shares.next)) {
         const struct pendingreplyHold *hold = share->hold;
-        const struct holdsOwner of = {hold->db, hold->name, hold->owner};
-        stands = !share->is_own || (!hold->is_gone && holdsAreThere(ctx, &of, now_ms));
+        const struct holdId id = {hold->db, hold->name, hold->owner};
+        stands = !share->is_own || (!hold->is_gone && holdsAreThere(ctx, &id, now_ms));
     }
     return stands;
 }
@@ -336,9 +338,9 @@ bool pendingreplyIsValid(RedisModuleCtx *ctx, const struct pendingreply *pending
 
 static void pendingreplyBind(RedisModuleCtx *ctx, const struct pendingreplyHold *of,
                              const struct requestSession *session) {
-    const struct sessionsHold hold = {of->db, of->name, of->owner};
+    const struct holdId id = {of->db, of->name, of->owner};
     if (!of->is_gone) {
-        sessionsBind(ctx, &hold, session, serverNow());
+        sessionsBind(ctx, &id, session, serverNow());
     }
 }
 
@@ -346,7 +348,7 @@ static void pendingreplyBind(RedisModuleCtx *ctx, const struct pendingreplyHold 
  * unconfirmed. */
 static void noteUnconfirmed(RedisModuleCtx *ctx, const struct pendingreplyHold *of,
                             int64_t granted_ms) {
-    const struct unconfirmedGrant grant = {.of = {of->db, of->name, of->owner},
+    const struct unconfirmedGrant grant = {.id = {of->db, of->name, of->owner},
                                            .client_id = RedisModule_GetClientId(ctx),
                                            .granted_ms = granted_ms,
                                            .is_first = of->is_first};

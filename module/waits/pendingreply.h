@@ -22,22 +22,17 @@
 #include "core/hashmap.h"
 #include "core/list.h"
 #include "core/rules.h"
+#include "keys/holds.h"
 #include "redismodule.h"
 #include "waits/request.h"
 
-/* The holds of one owner on one lock in one mode. */
-struct pendingreplyOwner {
-    int db;
-    RedisModuleString *name, *owner; /* owned by the caller */
-    enum lockMode mode;
-};
-
 /* What a grant has changed for one lock. */
 struct pendingreplyTaken {
-    struct pendingreplyOwner of;
+    struct holdId id;
+    enum lockMode mode;
     int64_t added;      /* how many holds, or permits, the grant has added */
     int64_t has;        /* how many holds or permits the owner has now, in this mode */
-    bool owner_is_kept; /* `of.owner` is the module's own string, so it may be retained */
+    bool owner_is_kept; /* `id.owner` is the module's own string, so it may be retained */
     int64_t needs;      /* for ONCE, how many the reply reports, whoever added them; otherwise 0 */
 };
 
@@ -77,8 +72,8 @@ void pendingreplyAwaits(struct pendingreply *pendingreply, struct ack *ack);
 /* Calls `visit` for the `ack` of each reply that waits for replicas and that reports holds of this
  * owner on this lock, or depends on them. May call it more than once for the same `ack`. `visit`
  * must not end a reply. */
-void pendingreplyEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
-                              void (*visit)(struct ack *ack, void *data), void *data);
+void pendingreplyEachAwaiting(const struct holdId *id, void (*visit)(struct ack *ack, void *data),
+                              void *data);
 
 /* Whether the keys still contain all holds that the grant of this reply has added. False if a lease
  * has expired meanwhile, or another client has removed a hold. Selects databases. */
@@ -99,16 +94,16 @@ void pendingreplyConfirmed(const struct pendingreplyTaken *taken);
 
 /* To be called when the owner has acquired this lock and did not hold it before. Holds of this
  * owner that were in flight have been removed in another way. */
-void pendingreplyForget(int db, RedisModuleString *name, RedisModuleString *owner);
+void pendingreplyForget(const struct holdId *id);
 
 /* To be called with the number of holds that the owner has in this mode, or had before it acquired
  * more. If more holds than `count` are in flight, the others have been removed in another way. */
-void pendingreplyHas(const struct pendingreplyOwner *of, int64_t count);
+void pendingreplyHas(const struct holdId *id, enum lockMode mode, int64_t count);
 
 /* To be called when the owner has released `count` holds in this mode. Holds in flight count as
  * released first, because the owner may have given up waiting, and because holds must not be taken
  * from a client that has received a reply. */
-void pendingreplyReleased(const struct pendingreplyOwner *of, int64_t count);
+void pendingreplyReleased(const struct holdId *id, enum lockMode mode, int64_t count);
 
 /* How many holds are in flight or lost. */
 size_t pendingreplyCount(void);

@@ -100,22 +100,22 @@ struct requestSession sessionsAsked(RedisModuleCtx *ctx) {
     return (struct requestSession){serverConnectionOf(ctx), ++last_order};
 }
 
-void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
+void sessionsBind(RedisModuleCtx *ctx, const struct holdId *id,
                   const struct requestSession *session, int64_t now_ms) {
     if (bindingsCount() == 0) {
         sessions.walk_at_us = timerNow() + NEXT_WALK_US;
     }
-    bindingsBind(hold, session, now_ms);
+    bindingsBind(id, session, now_ms);
     setTimers(ctx);
 }
 
 /* Called for every first hold: one comparison when there is no binding. */
-static struct binding *sessionsFind(const struct sessionsHold *hold) {
-    return bindingsCount() > 0 ? bindingsFind(hold) : NULL;
+static struct binding *sessionsFind(const struct holdId *id) {
+    return bindingsCount() > 0 ? bindingsFind(id) : NULL;
 }
 
-void sessionsUnbind(const struct sessionsHold *hold) {
-    struct binding *binding = sessionsFind(hold);
+void sessionsUnbind(const struct holdId *id) {
+    struct binding *binding = sessionsFind(id);
     if (binding) {
         bindingsForget(binding);
     }
@@ -142,8 +142,8 @@ void sessionsConfigured(RedisModuleCtx *ctx) {
     }
 }
 
-unsigned long long sessionsClientOf(const struct sessionsHold *hold) {
-    const struct binding *binding = sessionsFind(hold);
+unsigned long long sessionsClientOf(const struct holdId *id) {
+    const struct binding *binding = sessionsFind(id);
     return binding ? bindingsClientOf(binding) : 0;
 }
 
@@ -235,9 +235,9 @@ static bool lookAtNext(RedisModuleCtx *ctx, int64_t now_ms) {
         return false;
     }
     sessions.walk_at_us = timerNow() + NEXT_WALK_US;
-    const struct holdsOwner of = {bindingsDb(binding), binding->name, binding->owner};
+    const struct holdId id = {bindingsDb(binding), binding->name, binding->owner};
     RedisModule_SelectDb(ctx, bindingsDb(binding));
-    if (!hasToWait(ctx, binding, now_ms) && !holdsAreThere(ctx, &of, now_ms)) {
+    if (!hasToWait(ctx, binding, now_ms) && !holdsAreThere(ctx, &id, now_ms)) {
         bindingsForget(binding);
     }
     return true;

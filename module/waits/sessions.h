@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "keys/holds.h"
 #include "redismodule.h"
 #include "waits/bindings.h"
 
@@ -28,15 +29,15 @@ struct requestSession sessionsAsked(RedisModuleCtx *ctx);
 
 /* Binds the holds to this connection instead of any other. If both connections are open, the holds
  * stay bound to the one that sent the later request, whichever received its reply last. */
-void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
+void sessionsBind(RedisModuleCtx *ctx, const struct holdId *id,
                   const struct requestSession *session, int64_t now_ms);
 
 /* Removes the binding of the holds, which now end when their leases expire. Does nothing if they
  * are not bound. */
-void sessionsUnbind(const struct sessionsHold *hold);
+void sessionsUnbind(const struct holdId *id);
 
 /* The id of the connection to which the holds are bound; 0 if none. */
-unsigned long long sessionsClientOf(const struct sessionsHold *hold);
+unsigned long long sessionsClientOf(const struct holdId *id);
 
 /* To be called when the connection has closed. The grace period of all holds that are bound to it
  * begins. Allowed in every callback. */

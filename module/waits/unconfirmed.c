@@ -20,8 +20,8 @@ size_t unconfirmedCount(void) {
 
 void unconfirmedEnd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
     if (unconfirmedCount() > 0) {
-        const struct holdsOwner of = {RedisModule_GetSelectedDb(ctx), name, owner};
-        const struct unconfirmedHold hold = unconfirmedrecordsHold(&of);
+        const struct holdId id = {RedisModule_GetSelectedDb(ctx), name, owner};
+        const struct unconfirmedHold hold = unconfirmedrecordsHold(&id);
         unconfirmedrecordsDropHold(&hold);
     }
 }
@@ -89,8 +89,8 @@ void unconfirmedKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name)
 void unconfirmedLookAtDue(RedisModuleCtx *ctx, int64_t now_ms) {
     struct unconfirmedRecord *record;
     while ((record = unconfirmedrecordsTakeDue())) {
-        const struct holdsOwner of = {record->hold.db, record->name, record->owner};
-        if (!holdsAreThere(ctx, &of, now_ms)) {
+        const struct holdId id = {record->hold.db, record->name, record->owner};
+        if (!holdsAreThere(ctx, &id, now_ms)) {
             unconfirmedrecordsDrop(record);
         }
     }
@@ -176,12 +176,12 @@ static int64_t lookAtHold(struct look *look, const struct unconfirmedHold *hold)
     return longest_ms;
 }
 
-int64_t unconfirmedFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms) {
+int64_t unconfirmedFor(RedisModuleCtx *ctx, const struct holdId *id, int64_t now_ms) {
     struct look look = {.ctx = ctx, .now_ms = now_ms};
     if (unconfirmedCount() == 0 || serverWritableNow(ctx) == SERVER_IS_REPLICA) {
         return -1;
     }
-    const struct unconfirmedHold hold = unconfirmedrecordsHold(of);
+    const struct unconfirmedHold hold = unconfirmedrecordsHold(id);
     return lookAtHold(&look, &hold);
 }
 
@@ -189,8 +189,8 @@ int64_t unconfirmedFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t
  * in the transaction's slot. */
 static enum unconfirmedFound unconfirmedLookAt(struct look *look,
                                                const struct unconfirmedRecord *record) {
-    const struct holdsOwner of = {record->hold.db, record->name, record->owner};
-    if (!holdsAreThere(look->ctx, &of, look->now_ms)) {
+    const struct holdId id = {record->hold.db, record->name, record->owner};
+    if (!holdsAreThere(look->ctx, &id, look->now_ms)) {
         return serverIsCluster() ? UNCONFIRMED_PASSED_BY : UNCONFIRMED_ENDED;
     }
     return unconfirmedAsk(look, record->client_id);

@@ -63,7 +63,7 @@ size_t unconfirmedCount(void);
 
 /* How many ms before `now_ms` the first unconfirmed grant of these holds was made; -1 if they are
  * confirmed, or were not granted after a wait. */
-int64_t unconfirmedFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms);
+int64_t unconfirmedFor(RedisModuleCtx *ctx, const struct holdId *id, int64_t now_ms);
 
 struct unconfirmedSummary {
     size_t grants;

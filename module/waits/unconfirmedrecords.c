@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "core/features.h"
+
 #define BUCKETS 256 /* a power of two */
 
 static struct {
@@ -73,9 +75,9 @@ static unsigned nameBucketOf(const struct unconfirmedText *name) {
 }
 
 /* The database is not part of the hash, because SWAPDB changes it. */
-struct unconfirmedHold unconfirmedrecordsHold(const struct holdsOwner *of) {
-    struct unconfirmedHold hold = {unconfirmedrecordsText(of->name),
-                                   unconfirmedrecordsText(of->owner), 0, 0, of->db};
+struct unconfirmedHold unconfirmedrecordsHold(const struct holdId *id) {
+    struct unconfirmedHold hold = {unconfirmedrecordsText(id->name),
+                                   unconfirmedrecordsText(id->owner), 0, 0, id->db};
     hold.name_bucket = nameBucketOf(&hold.name);
     hold.bucket = unconfirmedrecordsBucketOf(hashOfName(&hold.name) + tailOf(&hold.owner));
     return hold;
@@ -131,6 +133,7 @@ void unconfirmedrecordsDrop(struct unconfirmedRecord *record) {
     leaveBuckets(record);
     listRemove(&state.by_name[record->hold.name_bucket], &record->of_name);
     listRemove(&state.known, &record->in_order);
+    featuresEnd();
     state.due -= record->is_due;
     RedisModule_FreeString(NULL, record->name);
     RedisModule_FreeString(NULL, record->owner);
@@ -161,6 +164,7 @@ static void unconfirmedrecordsJoin(struct unconfirmedRecord *record) {
     *of_client = record;
     listAddLast(&state.by_name[record->hold.name_bucket], &record->of_name);
     listAddLast(&state.known, &record->in_order);
+    featuresBegin();
 }
 
 void unconfirmedrecordsDropHold(const struct unconfirmedHold *hold) {
@@ -173,7 +177,7 @@ void unconfirmedrecordsDropHold(const struct unconfirmedHold *hold) {
 }
 
 void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant) {
-    const struct unconfirmedHold hold = unconfirmedrecordsHold(&grant->of);
+    const struct unconfirmedHold hold = unconfirmedrecordsHold(&grant->id);
     if (grant->is_first) {
         unconfirmedrecordsDropHold(&hold);
     }
@@ -181,8 +185,8 @@ void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant) {
         return;
     }
     struct unconfirmedRecord *record = unconfirmedrecordsTake();
-    record->name = grant->of.name;
-    record->owner = grant->of.owner;
+    record->name = grant->id.name;
+    record->owner = grant->id.owner;
     record->hold = hold;
     record->client_id = grant->client_id;
     record->granted_ms = grant->granted_ms;

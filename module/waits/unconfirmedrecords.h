@@ -16,7 +16,7 @@
 
 /* A grant whose reply was sent to this connection. */
 struct unconfirmedGrant {
-    struct holdsOwner of;
+    struct holdId id;
     unsigned long long client_id;
     int64_t granted_ms; /* unix time */
     bool is_first;      /* the owner's earlier grants on this lock have ended */
@@ -59,7 +59,7 @@ bool unconfirmedrecordsSame(const struct unconfirmedText *a, const struct unconf
 
 /* The key by which the records of these holds are found. It points to the bytes of the strings in
  * `of`. */
-struct unconfirmedHold unconfirmedrecordsHold(const struct holdsOwner *of);
+struct unconfirmedHold unconfirmedrecordsHold(const struct holdId *id);
 
 /* Records the grant. If there are already UNCONFIRMED_MOST records, it replaces the oldest one.
  * Does nothing if name and owner together are longer than UNCONFIRMED_LONGEST. The record retains
