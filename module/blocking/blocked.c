@@ -36,7 +36,7 @@ bool blockedHaveRoom(void) {
 
 static struct blocked *ofClient(RedisModuleBlockedClient *bc) {
     struct mapEntry *entry = mapFind(&by_client, (const char *)&bc, sizeof(bc));
-    return entry ? LIST_ELEMENT(entry, struct blocked, by_client) : NULL;
+    return LIST_ELEMENT_OR_NULL(entry, struct blocked, by_client);
 }
 
 bool blockedIsFound(const struct blocked *blocked) {
@@ -177,10 +177,6 @@ void blockedEnd(struct blocked *blocked) {
 /* ---- deadlines ---- */
 
 static void blockedOnTimer(RedisModuleCtx *ctx, struct timer *timer);
-
-void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked) {
-    timerStop(ctx, &blocked->timer);
-}
 
 static void putEnd(struct blocked *blocked, int64_t end_ms) {
     blocked->end_ms = end_ms;

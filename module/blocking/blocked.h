@@ -72,7 +72,9 @@ void blockedEndAt(RedisModuleCtx *ctx, struct blocked *blocked, int64_t at_ms);
 int64_t blockedEndMs(struct blocked *blocked, int64_t now_ms);
 
 /* Removes the deadline. To be called before `blocked` is freed. */
-void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked);
+static inline void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked) {
+    timerStop(ctx, &blocked->timer);
+}
 
 /* Moves the client of `from` to `to`, which must have no client. The client waits for something
  * else from now on, and has no deadline. */

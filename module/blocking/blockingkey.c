@@ -21,14 +21,10 @@
 
 #include "blocking/drain.h"
 #include "blocking/redirect.h"
-#include "core/features.h"
 #include "core/mem.h"
 #include "server/failpoint.h"
 #include "server/server.h"
 #include "server/timeslice.h"
-
-/* The resolution of the clock: this long after the end of its time a key has certainly expired. */
-#define AFTER_END_MS 1
 
 #define SLOT_LOOK_MS 1000
 
@@ -40,12 +36,8 @@ static struct {
     struct timer slot_timer;
 } live;
 
-static struct blockingkey *blockingkeyOfEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct blockingkey, by_name) : NULL;
-}
-
 static struct blockingkeyTable *blockingkeyOfLink(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct blockingkeyTable, in_live) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct blockingkeyTable, in_live);
 }
 
 /* ---- the tables ---- */
@@ -57,7 +49,8 @@ struct blockingkey *blockingkeyFind(const struct blockingkeyTable *table, int db
     }
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
-    return blockingkeyOfEntry(mapFind(&table->by_db[db], bytes, length));
+    struct mapEntry *entry = mapFind(&table->by_db[db], bytes, length);
+    return LIST_ELEMENT_OR_NULL(entry, struct blockingkey, by_name);
 }
 
 void blockingkeyMakeRoomFor(struct blockingkeyTable *table, int db) {
@@ -88,7 +81,7 @@ struct blockingkey *blockingkeyFindOrMake(struct blockingkeyTable *table, int db
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(key->name, &length);
     mapAdd(&table->by_db[db], &key->by_name, bytes, length);
-    featuresBegin();
+    featuresBegin(table->kind->feature);
     if (table->count++ == 0) {
         listAddLast(&live.tables, &table->in_live);
     }
@@ -112,20 +105,18 @@ void blockingkeyDropIfIdle(RedisModuleCtx *ctx, struct blockingkey *key) {
     if (key->in_use || !table->kind->isIdle(key)) {
         return;
     }
-    blockingkeyClearDue(key);
+    if (key->due) {
+        blockingkeyClearDue(key);
+    }
     timerStop(ctx, &key->timer);
     mapRemove(&table->by_db[key->db], &key->by_name);
     table->kind->onDrop(key);
     RedisModule_FreeString(NULL, key->name);
     memFree(key);
-    featuresEnd();
+    featuresEnd(table->kind->feature);
     if (--table->count == 0) {
         forgetTable(ctx, table);
     }
-}
-
-void blockingkeyUse(struct blockingkey *key) {
-    key->in_use = true;
 }
 
 void blockingkeyEndUse(RedisModuleCtx *ctx, struct blockingkey *key) {
@@ -148,7 +139,7 @@ static void addToDue(struct blockingkey *key) {
 
 static struct blockingkey *firstDue(bool reads_only) {
     struct link *first = live.due[reads_only].first;
-    return first ? LIST_ELEMENT(first, struct blockingkey, in_due) : NULL;
+    return LIST_ELEMENT_OR_NULL(first, struct blockingkey, in_due);
 }
 
 static void setAlarmUnlessUsed(RedisModuleCtx *ctx, const struct blockingkey *key) {
@@ -180,12 +171,6 @@ void blockingkeyNote(RedisModuleCtx *ctx, struct blockingkey *key, unsigned note
     setAlarmUnlessUsed(ctx, key);
 }
 
-bool blockingkeyTakeNote(struct blockingkey *key, unsigned note) {
-    bool noted = key->notes & note;
-    key->notes &= ~note;
-    return noted;
-}
-
 void blockingkeyNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name, unsigned notes) {
     struct blockingkeyTable *table = blockingkeyOfLink(live.tables.first);
     for (; table; table = blockingkeyOfLink(table->in_live.next)) {
@@ -203,7 +188,7 @@ struct visitor {
 
 static void visitEntry(struct mapEntry *entry, void *data) {
     const struct visitor *visitor = data;
-    visitor->visit(blockingkeyOfEntry(entry), visitor->context);
+    visitor->visit(LIST_ELEMENT(entry, struct blockingkey, by_name), visitor->context);
 }
 
 void blockingkeyEach(const struct blockingkeyTable *table, int db,
@@ -244,17 +229,13 @@ void blockingkeyWatch(RedisModuleCtx *ctx, struct blockingkey *key, int64_t at_m
         return;
     }
     int64_t end_ms = at_ms > now_ms ? at_ms : now_ms;
-    timerSetWall(ctx, &key->timer, end_ms + AFTER_END_MS, timeToLook);
+    timerSetWall(ctx, &key->timer, end_ms + BLOCKINGKEY_AFTER_END_MS, timeToLook);
 }
 
 void blockingkeyWatchInUse(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
     key->notes |= BLOCKINGKEY_EDITED;
     key->progress = INT64_MIN;
     blockingkeyWatch(ctx, key, now_ms + IN_USE_RETRY_MS, now_ms);
-}
-
-int64_t blockingkeyWatchedAt(const struct blockingkey *key) {
-    return key->timer.is_set ? key->timer.place.at - AFTER_END_MS : INT64_MAX;
 }
 
 static void blockingkeyLookAtSlots(RedisModuleCtx *ctx, struct timer *timer) {

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/features.h"
 #include "core/hashmap.h"
 #include "core/list.h"
 #include "redismodule.h"
@@ -46,7 +47,8 @@ struct blockingkey {
 
 /* The kind of a table's entries. */
 struct blockingkeyKind {
-    size_t size; /* of an entry, which begins with its struct blockingkey */
+    enum feature feature; /* that an entry counts for */
+    size_t size;          /* of an entry, which begins with its struct blockingkey */
     /* Whether no client waits, and nothing else is to be done. */
     bool (*isIdle)(const struct blockingkey *key);
     /* Frees what the entry owns, but not the entry. */
@@ -95,7 +97,9 @@ void blockingkeyDropIfIdle(RedisModuleCtx *ctx, struct blockingkey *key);
  * that code that iterates over its waits may end them. No alarm is set for an entry in use, because
  * the user of the entry checks it anyway. Uses are not nested: the first blockingkeyEndUse ends the
  * use. */
-void blockingkeyUse(struct blockingkey *key);
+static inline void blockingkeyUse(struct blockingkey *key) {
+    key->in_use = true;
+}
 
 /* Ends the use, and drops the entry if it has become idle. */
 void blockingkeyEndUse(RedisModuleCtx *ctx, struct blockingkey *key);
@@ -115,7 +119,11 @@ void blockingkeyNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name, un
 void blockingkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes);
 
 /* Clears the flag. Returns whether it was set. If so, the caller must do the work for it. */
-bool blockingkeyTakeNote(struct blockingkey *key, unsigned note);
+static inline bool blockingkeyTakeNote(struct blockingkey *key, unsigned note) {
+    bool noted = key->notes & note;
+    key->notes &= ~note;
+    return noted;
+}
 
 /* Makes the entry no longer due, because the caller checks it. */
 void blockingkeyClearDue(struct blockingkey *key);
@@ -130,8 +138,13 @@ void blockingkeyWatch(RedisModuleCtx *ctx, struct blockingkey *key, int64_t at_m
  * Sets BLOCKINGKEY_EDITED, so that everything is checked then. */
 void blockingkeyWatchInUse(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 
+/* The resolution of the clock: this long after the end of its time a key has certainly expired. */
+#define BLOCKINGKEY_AFTER_END_MS 1
+
 /* The unix time in ms after which the timer of the entry makes it due; INT64_MAX if never. */
-int64_t blockingkeyWatchedAt(const struct blockingkey *key);
+static inline int64_t blockingkeyWatchedAt(const struct blockingkey *key) {
+    return key->timer.is_set ? key->timer.place.at - BLOCKINGKEY_AFTER_END_MS : INT64_MAX;
+}
 
 /* In a cluster, makes all entries due once a second as long as there are any, because Redis 7.0
  * moves slots to other nodes without an event for their keys. Without a cluster, does nothing. */

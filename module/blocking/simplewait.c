@@ -25,7 +25,7 @@
 #include "server/timeslice.h"
 
 static struct simplewait *simplewaitOfLink(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct simplewait, in_waits) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct simplewait, in_waits);
 }
 
 static struct simplewait *simplewaitOfBlocked(struct blocked *blocked) {

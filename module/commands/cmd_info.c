@@ -215,7 +215,7 @@ static const char *kindName(struct holds *holds) {
 
 static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
     RedisModuleCtx *ctx = holds->ctx;
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), holds->name);
+    struct lock *lock = contendedFindHere(ctx, holds->name);
     struct positionList list = {.ctx = ctx,
                                 .fq = fq,
                                 .lock = lock,

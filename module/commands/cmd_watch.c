@@ -4,7 +4,7 @@
 #include "keys/holds.h"
 #include "server/reply.h"
 #include "waits/events.h"
-#include "waits/unconfirmed.h"
+#include "waits/ledger.h"
 #include "waits/watches.h"
 
 static enum result cmdWatchCheck(struct holds *holds) {
@@ -51,7 +51,7 @@ int watchCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct watchRequest request = {argv[2], options.given & ARGS_WANTED,
                                          options.wants.block_ms, args.now_ms};
     struct holds holds;
-    unconfirmedEnd(ctx, argv[1], argv[2]);
+    ledgerConfirmed(ctx, argv[1], argv[2]);
     holdsOpenToRead(&holds, ctx, argv[1], args.now_ms);
     watch(&holds, &request);
     holdsClose(&holds);

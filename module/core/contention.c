@@ -29,18 +29,11 @@ static int64_t since(int64_t from_us, int64_t now_us) {
 
 /* The time of a lock at this moment. */
 static int64_t timeAt(const struct contentionLock *lock, int64_t now_us) {
-    int64_t passed_us = since(lock->until_us, now_us);
-    int64_t waiting = (int64_t)lock->waiting;
-    if (waiting > 0 && passed_us > INT64_MAX / waiting) {
-        return INT64_MAX;
-    }
-    return sum(lock->time_us, passed_us * waiting);
-}
-
-/* Does not update the heap: see leastAt. */
-static void bringUpToDate(struct contentionLock *lock, int64_t now_us) {
-    lock->time_us = timeAt(lock, now_us);
-    lock->until_us = now_us;
+    int64_t waited_us, time_us;
+    bool is_too_long =
+        __builtin_mul_overflow(since(lock->until_us, now_us), (int64_t)lock->waiting, &waited_us) ||
+        __builtin_add_overflow(lock->time_us, waited_us, &time_us);
+    return is_too_long ? INT64_MAX : time_us;
 }
 
 /* ---- finding ---- */
@@ -162,7 +155,8 @@ static struct contentionLock *contentionMake(struct contention *sketch,
 void contentionBegin(struct contention *sketch, const struct contentionEvent *event) {
     struct contentionLock *lock = contentionFind(sketch, event);
     lock = lock ? lock : contentionMake(sketch, event);
-    bringUpToDate(lock, event->now_us);
+    lock->time_us = timeAt(lock, event->now_us); /* the heap is left as it is: see leastAt */
+    lock->until_us = event->now_us;
     if (event->waiting == 1) {
         lock->since_us = event->now_us;
     }
@@ -184,7 +178,8 @@ void contentionEnd(struct contention *sketch, const struct contentionEvent *even
     struct contentionLock *known = contentionFind(sketch, event);
     struct contentionLock *lock = known ? known : makeAgain(sketch, event, began_us);
     int64_t waited_us = since(began_us, event->now_us);
-    bringUpToDate(lock, event->now_us);
+    lock->time_us = timeAt(lock, event->now_us); /* the heap is left as it is: see leastAt */
+    lock->until_us = event->now_us;
     lock->longest_us = waited_us > lock->longest_us ? waited_us : lock->longest_us;
     lock->waits++;
     lock->waiting = event->waiting;

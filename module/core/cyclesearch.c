@@ -127,7 +127,7 @@ static bool leadsOn(const struct cyclesearch *search, const struct waitRequest *
     return position;
 }
 
-static void cyclesearchForget(struct cyclesearch *search, struct waitRequest *request) {
+void cyclesearchForget(struct cyclesearch *search, struct waitRequest *request) {
     if (search->result != CYCLESEARCH_CONTINUES) {
         return; /* the asker may have been freed */
     }
@@ -152,13 +152,6 @@ void cyclesearchEnter(struct waitgraph *graph, struct waitRequest *request) {
     if (search && search->result == CYCLESEARCH_CONTINUES) {
         search->has_to_restart = true;
     }
-}
-
-void cyclesearchLeave(struct waitgraph *graph, struct waitRequest *request) {
-    if (graph->search) {
-        cyclesearchForget(graph->search, request);
-    }
-    waitgraphLeave(graph, request);
 }
 
 void cyclesearchMove(struct waitgraph *graph, const struct position *position) {

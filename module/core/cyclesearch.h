@@ -63,8 +63,15 @@ struct cyclesearchFound cyclesearchEnd(struct waitgraph *graph);
 /* As waitgraphEnter, for a request from which no search is made. A current search restarts. */
 void cyclesearchEnter(struct waitgraph *graph, struct waitRequest *request);
 
+void cyclesearchForget(struct cyclesearch *search, struct waitRequest *request);
+
 /* As waitgraphLeave. To be called instead of waitgraphLeave if a search may be in progress. */
-void cyclesearchLeave(struct waitgraph *graph, struct waitRequest *request);
+static inline void cyclesearchLeave(struct waitgraph *graph, struct waitRequest *request) {
+    if (graph->search) {
+        cyclesearchForget(graph->search, request);
+    }
+    waitgraphLeave(graph, request);
+}
 
 /* To be called before this position moves to the head of its queue. */
 void cyclesearchMove(struct waitgraph *graph, const struct position *position);

@@ -1,4 +1,4 @@
 /* See features.h. */
 #include "core/features.h"
 
-size_t features_count;
+struct features features_counts;

@@ -32,61 +32,53 @@ void mapSeed(const uint64_t seed[2]) {
 
 /* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): one round per word, three at the end ---- */
 
-static uint64_t rotate(uint64_t word, int bits) {
-    return (word << bits) | (word >> (64 - bits));
-}
-
 struct sip {
     uint64_t a, b, c, d;
 };
 
-static inline struct sip sipRound(struct sip v) {
-    v.a += v.b;
-    v.c += v.d;
-    v.b = rotate(v.b, 13) ^ v.a;
-    v.d = rotate(v.d, 16) ^ v.c;
-    v.a = rotate(v.a, 32) + v.d;
-    v.c += v.b;
-    v.d = rotate(v.d, 21) ^ v.a;
-    v.b = rotate(v.b, 17) ^ v.c;
-    v.c = rotate(v.c, 32);
-    return v;
-}
+#define ROTATE(word, bits) (((word) << (bits)) | ((word) >> (64 - (bits))))
 
-static inline struct sip absorb(struct sip v, uint64_t word) {
-    v.d ^= word;
-    v = sipRound(v);
-    v.a ^= word;
-    return v;
-}
+#define SIP_ROUND(v)                       \
+    do {                                   \
+        (v).a += (v).b;                    \
+        (v).c += (v).d;                    \
+        (v).b = ROTATE((v).b, 13) ^ (v).a; \
+        (v).d = ROTATE((v).d, 16) ^ (v).c; \
+        (v).a = ROTATE((v).a, 32) + (v).d; \
+        (v).c += (v).b;                    \
+        (v).d = ROTATE((v).d, 21) ^ (v).a; \
+        (v).b = ROTATE((v).b, 17) ^ (v).c; \
+        (v).c = ROTATE((v).c, 32);         \
+    } while (0)
 
-/* Eight bytes, in the byte order of the machine: the hash never leaves the process. */
-static inline uint64_t wordOf(const char *bytes) {
-    uint64_t word;
-    memcpy(&word, bytes, sizeof(word));
-    return word;
-}
+#define SIP_ABSORB(v, word) \
+    do {                    \
+        (v).d ^= (word);    \
+        SIP_ROUND(v);       \
+        (v).a ^= (word);    \
+    } while (0)
 
-/* Fewer than eight bytes, and the length of the whole input in the highest byte. */
-static uint64_t lastWordOf(const char *bytes, size_t count, size_t length) {
-    uint64_t word = (uint64_t)length << 56;
-    for (size_t i = 0; i < count; i++) {
-        word |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
-    }
-    return word;
-}
-
+/* Whole words are read in the byte order of the machine, because the hash never leaves the process.
+ * The last word has the rest of the bytes, fewer than eight, and the length in the highest byte. */
 static uint64_t hashBytes(const char *bytes, size_t length) {
     struct sip v = {
         hash_seed[0] ^ UINT64_C(0x736f6d6570736575), hash_seed[1] ^ UINT64_C(0x646f72616e646f6d),
         hash_seed[0] ^ UINT64_C(0x6c7967656e657261), hash_seed[1] ^ UINT64_C(0x7465646279746573)};
-    size_t whole = length - length % 8;
-    for (size_t at = 0; at < whole; at += 8) {
-        v = absorb(v, wordOf(bytes + at));
+    const char *end = bytes + (length - length % 8);
+    for (; bytes < end; bytes += 8) {
+        uint64_t word;
+        memcpy(&word, bytes, sizeof(word));
+        SIP_ABSORB(v, word);
     }
-    v = absorb(v, lastWordOf(bytes + whole, length - whole, length));
+    uint64_t last = (uint64_t)length << 56;
+    for (size_t i = 0; i < length % 8; i++) {
+        last |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
+    }
+    SIP_ABSORB(v, last);
     v.c ^= 0xff;
-    v = sipRound(sipRound(sipRound(v)));
+    for (int i = 0; i < 3; i++) {
+        SIP_ROUND(v);
+    }
     return v.a ^ v.b ^ v.c ^ v.d;
 }
 
@@ -218,10 +210,6 @@ void mapAddBefore(struct map *map, struct mapEntry *entry, const char *key,
     map->used++;
 }
 
-bool mapIsAlone(const struct mapEntry *entry) {
-    return !entry->older && !entry->younger;
-}
-
 /* Unlinks the first entry of its key. The next entry of the same key, if any, takes its place in
  * the bucket. */
 static void unlinkFirst(struct map *map, struct mapEntry *entry) {
@@ -269,10 +257,6 @@ struct mapEntry *mapFind(const struct map *map, const char *key, size_t key_leng
 
 struct mapEntry *mapFindLike(const struct map *map, const struct mapEntry *other) {
     return map->used ? scan(map, other->key, other->key_length, other->hash) : NULL;
-}
-
-struct mapEntry *mapFindNext(const struct mapEntry *entry) {
-    return entry->younger;
 }
 
 size_t mapMemory(const struct map *map) {

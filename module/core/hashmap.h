@@ -55,7 +55,9 @@ void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *
 void mapAddBefore(struct map *map, struct mapEntry *entry, const char *key, struct mapEntry *other);
 
 /* Whether no other entry of its map has the same key. */
-bool mapIsAlone(const struct mapEntry *entry);
+static inline bool mapIsAlone(const struct mapEntry *entry) {
+    return !entry->older && !entry->younger;
+}
 
 /* Removes `entry`, which must be in the map. A map that becomes empty frees its bucket arrays. */
 void mapRemove(struct map *map, struct mapEntry *entry);
@@ -68,7 +70,9 @@ struct mapEntry *mapFind(const struct map *map, const char *key, size_t key_leng
 struct mapEntry *mapFindLike(const struct map *map, const struct mapEntry *other);
 
 /* The next entry with the key of `entry`, or NULL after the last of them. */
-struct mapEntry *mapFindNext(const struct mapEntry *entry);
+static inline struct mapEntry *mapFindNext(const struct mapEntry *entry) {
+    return entry->younger;
+}
 
 /* How many memory allocations the map owns. */
 size_t mapMemory(const struct map *map);

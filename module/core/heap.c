@@ -18,9 +18,7 @@ static void heapResize(struct heap *heap, size_t room) {
     heap->room = room;
 }
 
-static struct heapNode *heapAt(const struct heap *heap, size_t place) {
-    return heap->nodes[place - 1];
-}
+#define HEAP_AT(heap, place) ((heap)->nodes[(place)-1])
 
 static void heapSet(struct heap *heap, size_t place, struct heapNode *node) {
     heap->nodes[place - 1] = node;
@@ -29,8 +27,8 @@ static void heapSet(struct heap *heap, size_t place, struct heapNode *node) {
 
 static void rise(struct heap *heap, struct heapNode *node) {
     size_t place = node->place;
-    for (; place > 1 && heapAt(heap, place / 2)->at > node->at; place /= 2) {
-        heapSet(heap, place, heapAt(heap, place / 2));
+    for (; place > 1 && HEAP_AT(heap, place / 2)->at > node->at; place /= 2) {
+        heapSet(heap, place, HEAP_AT(heap, place / 2));
     }
     heapSet(heap, place, node);
 }
@@ -41,13 +39,14 @@ static size_t firstBelow(const struct heap *heap, size_t place) {
     if (left > heap->count) {
         return 0;
     }
-    return right <= heap->count && heapAt(heap, right)->at < heapAt(heap, left)->at ? right : left;
+    return right <= heap->count && HEAP_AT(heap, right)->at < HEAP_AT(heap, left)->at ? right
+                                                                                      : left;
 }
 
 static void sink(struct heap *heap, struct heapNode *node) {
     size_t place = node->place, below;
-    while ((below = firstBelow(heap, place)) && heapAt(heap, below)->at < node->at) {
-        heapSet(heap, place, heapAt(heap, below));
+    while ((below = firstBelow(heap, place)) && HEAP_AT(heap, below)->at < node->at) {
+        heapSet(heap, place, HEAP_AT(heap, below));
         place = below;
     }
     heapSet(heap, place, node);
@@ -70,8 +69,8 @@ void heapRemove(struct heap *heap, struct heapNode *node) {
     if (node->place == 0) {
         return;
     }
-    assert(heapAt(heap, node->place) == node);
-    struct heapNode *last = heapAt(heap, heap->count);
+    assert(HEAP_AT(heap, node->place) == node);
+    struct heapNode *last = HEAP_AT(heap, heap->count);
     size_t place = node->place;
     heap->count--;
     node->place = 0;
@@ -89,5 +88,5 @@ void heapRemove(struct heap *heap, struct heapNode *node) {
 }
 
 struct heapNode *heapFirst(const struct heap *heap) {
-    return heap->count ? heapAt(heap, 1) : NULL;
+    return heap->count ? HEAP_AT(heap, 1) : NULL;
 }

@@ -19,8 +19,24 @@ struct histogram {
     uint64_t counts[HISTOGRAM_BUCKETS];
 };
 
+/* The bucket of a value. */
+static inline unsigned histogramBucketOf(uint64_t value) {
+    if (value < 16) {
+        return (unsigned)value;
+    }
+    unsigned shift = 60U - (unsigned)__builtin_clzll(value); /* the shifted value is 8 to 15 */
+    unsigned bucket = 8 * shift + (unsigned)(value >> shift);
+    return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
+}
+
 /* Records a value. A negative value, from a clock that went back, counts as 0. */
-void histogramRecord(struct histogram *histogram, int64_t value);
+static inline void histogramRecord(struct histogram *histogram, int64_t value) {
+    histogram->counts[histogramBucketOf(value < 0 ? 0 : (uint64_t)value)]++;
+    histogram->total++;
+    if (value > histogram->largest) {
+        histogram->largest = value;
+    }
+}
 
 /* The smallest value that at least `percent` percent of the records do not exceed, rounded up to
  * the end of its bucket, but never above the largest record. 0 if nothing is recorded. `percent` is

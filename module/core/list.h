@@ -25,6 +25,10 @@ struct list {
 #define LIST_ELEMENT(link_pointer, type, member) \
     ((type *)(void *)((char *)(link_pointer)-offsetof(type, member)))
 
+/* The same; NULL for NULL. */
+#define LIST_ELEMENT_OR_NULL(link_pointer, type, member) \
+    ((link_pointer) ? LIST_ELEMENT(link_pointer, type, member) : NULL)
+
 static inline bool listIsEmpty(const struct list *list) {
     return list->length == 0;
 }

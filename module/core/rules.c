@@ -1,20 +1,13 @@
 /* See rules.h. */
 #include "core/rules.h"
 
-/* Whether holds of two different owners are compatible. */
-enum compatibility {
-    CONFLICTING, /* never */
-    COMPATIBLE,  /* always */
-    COUNTED      /* as long as their permits are within the limit */
-};
-
 /* One row for each requested mode, one column for each mode that another owner holds. */
-static const enum compatibility compatibility[MODE_COUNT][MODE_COUNT] = {
+const enum rulesCompatibility rules_compatibility[MODE_COUNT][MODE_COUNT] = {
     /*                    READ      WRITE  EXCLUSIVE  SEMAPHORE */
-    [MODE_READ] = {COMPATIBLE, CONFLICTING, CONFLICTING, CONFLICTING},
-    [MODE_WRITE] = {CONFLICTING, CONFLICTING, CONFLICTING, CONFLICTING},
-    [MODE_EXCLUSIVE] = {CONFLICTING, CONFLICTING, CONFLICTING, CONFLICTING},
-    [MODE_SEMAPHORE] = {CONFLICTING, CONFLICTING, CONFLICTING, COUNTED},
+    [MODE_READ] = {RULES_COMPATIBLE, RULES_CONFLICTING, RULES_CONFLICTING, RULES_CONFLICTING},
+    [MODE_WRITE] = {RULES_CONFLICTING, RULES_CONFLICTING, RULES_CONFLICTING, RULES_CONFLICTING},
+    [MODE_EXCLUSIVE] = {RULES_CONFLICTING, RULES_CONFLICTING, RULES_CONFLICTING, RULES_CONFLICTING},
+    [MODE_SEMAPHORE] = {RULES_CONFLICTING, RULES_CONFLICTING, RULES_CONFLICTING, RULES_COUNTED},
 };
 
 /* The kind of lock that holds of this mode are stored as. One owner cannot hold two kinds on one
@@ -30,17 +23,8 @@ static const enum kind {
     [MODE_SEMAPHORE] = KIND_SEMAPHORE,
 };
 
-bool rulesConflict(enum lockMode one, enum lockMode other) {
-    return compatibility[one][other] == CONFLICTING;
-}
-
 bool rulesStandsBehind(enum lockMode mode, enum lockMode other) {
-    return compatibility[mode][other] != COMPATIBLE;
-}
-
-bool rulesFits(enum verdict verdict) {
-    return verdict == VERDICT_GRANT || verdict == VERDICT_ADD || verdict == VERDICT_REENTER ||
-           verdict == VERDICT_HELD;
+    return rules_compatibility[mode][other] != RULES_COMPATIBLE;
 }
 
 bool rulesOwnsAny(const struct holdsView *view) {
@@ -70,7 +54,8 @@ enum verdict rulesDecide(const struct lockRequest *request, const struct holdsVi
             owns = true;
             owns_other_kind |= kinds[held] != kinds[request->mode];
         }
-        is_in_the_way |= view->others[held] && compatibility[request->mode][held] == CONFLICTING;
+        is_in_the_way |=
+            view->others[held] && rules_compatibility[request->mode][held] == RULES_CONFLICTING;
     }
     if (owns_other_kind) {
         return VERDICT_SELF_BLOCKED;

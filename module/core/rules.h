@@ -55,8 +55,20 @@ enum verdict {
     VERDICT_SELF_BLOCKED /* the owner holds the key as another kind of lock */
 };
 
+/* Whether holds of two different owners are compatible. */
+enum rulesCompatibility {
+    RULES_CONFLICTING, /* never */
+    RULES_COMPATIBLE,  /* always */
+    RULES_COUNTED      /* as long as their permits are within the limit */
+};
+
+/* One row for each requested mode, one column for each mode that another owner holds. */
+extern const enum rulesCompatibility rules_compatibility[MODE_COUNT][MODE_COUNT];
+
 /* Whether holds of two different owners in these modes exclude each other. */
-bool rulesConflict(enum lockMode one, enum lockMode other);
+static inline bool rulesConflict(enum lockMode one, enum lockMode other) {
+    return rules_compatibility[one][other] == RULES_CONFLICTING;
+}
 
 /* Whether a request for `mode` waits behind another owner's request for `other`. It does if their
  * holds would exclude each other, or may do so depending on the number of permits. */
@@ -73,6 +85,9 @@ int64_t rulesLacks(const struct lockRequest *request, const struct holdsView *vi
 enum verdict rulesDecide(const struct lockRequest *request, const struct holdsView *view);
 
 /* Whether the request fits, according to this verdict. */
-bool rulesFits(enum verdict verdict);
+static inline bool rulesFits(enum verdict verdict) {
+    return verdict == VERDICT_GRANT || verdict == VERDICT_ADD || verdict == VERDICT_REENTER ||
+           verdict == VERDICT_HELD;
+}
 
 #endif

@@ -4,19 +4,15 @@
 #include <assert.h>
 
 static struct waitRequest *waitgraphFromEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct waitRequest, by_requester) : NULL;
+    return LIST_ELEMENT_OR_NULL(entry, struct waitRequest, by_requester);
 }
 
 static struct position *fromTie(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct position, in_ties) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct position, in_ties);
 }
 
 size_t waitgraphSize(const struct waitgraph *graph) {
     return graph->by_owner.used;
-}
-
-bool waitgraphHas(const struct waitRequest *request) {
-    return request->by_requester.key;
 }
 
 struct waitRequest *waitgraphFirstOf(const struct waitgraph *graph, const char *owner,
@@ -31,11 +27,11 @@ struct waitRequest *waitgraphNextOf(const struct waitRequest *request) {
 /* ---- walks ---- */
 
 static struct waitqueue *fromWaited(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct waitqueue, in_waited) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct waitqueue, in_waited);
 }
 
 static struct waitRequest *fromList(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct waitRequest, in_list) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct waitRequest, in_list);
 }
 
 void waitgraphWalkTies(struct waitgraph *graph, const struct waitqueue *queue) {
@@ -206,15 +202,15 @@ bool waitgraphIsLast(struct position *newcomer) {
 }
 
 static void forgetNewcomer(struct waitgraph *graph, struct waitRequest *request) {
-    if (request->is_newcomer) {
-        request->is_newcomer = false;
-        listRemove(&graph->newcomers, &request->in_list);
-    }
+    request->is_newcomer = false;
+    listRemove(&graph->newcomers, &request->in_list);
 }
 
 void waitgraphEnter(struct waitgraph *graph, struct waitRequest *request) {
     assert(waitqueueFirstOf(request) && !waitgraphHas(request));
-    forgetNewcomer(graph, request);
+    if (request->is_newcomer) {
+        forgetNewcomer(graph, request);
+    }
     mapAddLike(&graph->by_owner, &request->by_requester, &waitqueueFirstOf(request)->by_owner);
     listAddLast(&graph->requests, &request->in_list);
     const struct waitRequest *older = waitgraphFromEntry(request->by_requester.older);
@@ -245,12 +241,16 @@ static void waitgraphTakeOut(struct waitgraph *graph, struct waitRequest *reques
 }
 
 void waitgraphLeave(struct waitgraph *graph, struct waitRequest *request) {
-    forgetNewcomer(graph, request);
+    if (request->is_newcomer) {
+        forgetNewcomer(graph, request);
+    }
     if (!waitgraphHas(request)) {
         return;
     }
     bool was_alone = mapIsAlone(&request->by_requester);
-    leaveToCopy(request);
+    if (!was_alone) {
+        leaveToCopy(request);
+    }
     untie(graph, request);
     countOut(graph, request);
     waitgraphTakeOut(graph, request);

@@ -69,7 +69,9 @@ bool waitgraphAsksForNothingNew(const struct waitRequest *newcomer);
 size_t waitgraphSize(const struct waitgraph *graph);
 
 /* Whether the request is in the graph. */
-bool waitgraphHas(const struct waitRequest *request);
+static inline bool waitgraphHas(const struct waitRequest *request) {
+    return request->by_requester.key;
+}
 
 /* The oldest request of this owner in the graph, which is not a copy; or NULL. */
 struct waitRequest *waitgraphFirstOf(const struct waitgraph *graph, const char *owner,

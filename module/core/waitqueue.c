@@ -4,21 +4,9 @@
 #include <assert.h>
 #include <string.h>
 
-static struct position *fromLink(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct position, in_queue) : NULL;
-}
-
-static struct position *waitqueueFromEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct position, by_owner) : NULL;
-}
-
-static bool isWriter(const struct position *position) {
-    return rulesConflict(position->request->mode, MODE_READ);
-}
-
 /* The link of the first writer at this position or behind it, or NULL. */
 static struct link *firstWriterFrom(struct position *position) {
-    while (position && !isWriter(position)) {
+    while (position && !waitqueueIsWriter(position)) {
         position = waitqueueNext(position);
     }
     return position ? &position->in_writers : NULL;
@@ -65,7 +53,11 @@ static void addOwn(struct position *position, struct position *successor) {
 }
 
 static void removeOwn(struct position *position) {
-    countOwnOut(position);
+    if (mapIsAlone(&position->by_owner)) {
+        position->own = (struct waitqueueOwn){0};
+    } else {
+        countOwnOut(position);
+    }
     mapRemove(&position->queue->by_owner, &position->by_owner);
 }
 
@@ -85,7 +77,7 @@ static void waitqueueInsert(struct waitqueue *queue, struct position *position,
     position->request = request;
     position->order = spot->order;
     listInsertBefore(&queue->positions, spot->successor, &position->in_queue);
-    if (isWriter(position)) {
+    if (waitqueueIsWriter(position)) {
         listInsertBefore(&queue->writers, spot->successor_of_writer, &position->in_writers);
     }
     listAddLast(&request->positions, &position->of_request);
@@ -101,7 +93,7 @@ static int64_t orderBeforeFirst(const struct waitqueue *queue) {
 }
 
 static int64_t orderBehindLast(const struct waitqueue *queue) {
-    struct position *last = fromLink(queue->positions.last);
+    struct position *last = waitqueueOfLink(queue->positions.last);
     return last ? last->order + 1 : 0;
 }
 
@@ -122,7 +114,7 @@ void waitqueueRemove(struct position *position) {
     struct waitqueue *queue = position->queue;
     assert(queue && !position->is_tie); /* it must have left the graph before */
     listRemove(&queue->positions, &position->in_queue);
-    if (isWriter(position)) {
+    if (waitqueueIsWriter(position)) {
         listRemove(&queue->writers, &position->in_writers);
     }
     listRemove(&position->request->positions, &position->of_request);
@@ -153,23 +145,15 @@ void waitqueueMoveFirst(struct position *position) {
     position->order = orderBeforeFirst(position->queue);
     listRemove(positions, &position->in_queue);
     listInsertBefore(positions, positions->first, &position->in_queue);
-    if (isWriter(position)) {
+    if (waitqueueIsWriter(position)) {
         listRemove(writers, &position->in_writers);
         listInsertBefore(writers, writers->first, &position->in_writers);
     }
     moveOwnFirst(position);
 }
 
-struct position *waitqueueFirst(const struct waitqueue *queue) {
-    return fromLink(queue->positions.first);
-}
-
-struct position *waitqueueNext(const struct position *position) {
-    return fromLink(position->in_queue.next);
-}
-
 static struct position *fromWriter(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct position, in_writers) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct position, in_writers);
 }
 
 struct position *waitqueueLastWriter(const struct waitqueue *queue) {
@@ -178,26 +162,6 @@ struct position *waitqueueLastWriter(const struct waitqueue *queue) {
 
 struct position *waitqueueWriterBefore(const struct position *position) {
     return fromWriter(position->in_writers.prev);
-}
-
-static struct position *ofRequest(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct position, of_request) : NULL;
-}
-
-struct position *waitqueueFirstOf(const struct waitRequest *request) {
-    return ofRequest(request->positions.first);
-}
-
-struct position *waitqueueNextOf(const struct position *position) {
-    return ofRequest(position->of_request.next);
-}
-
-struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length) {
-    return waitqueueFromEntry(mapFind(&queue->by_owner, owner, length));
-}
-
-struct position *waitqueueNextOfOwner(const struct position *position) {
-    return waitqueueFromEntry(mapFindNext(&position->by_owner));
 }
 
 bool waitqueueSameOwner(const struct waitRequest *one, const struct waitRequest *other) {

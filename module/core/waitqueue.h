@@ -99,6 +99,22 @@ struct waitqueue {
     struct waitqueueSeen seen;
 };
 
+/* The position that contains this link or entry; NULL for NULL. */
+static inline struct position *waitqueueOfLink(struct link *in_queue) {
+    return LIST_ELEMENT_OR_NULL(in_queue, struct position, in_queue);
+}
+static inline struct position *waitqueueOfRequestLink(struct link *of_request) {
+    return LIST_ELEMENT_OR_NULL(of_request, struct position, of_request);
+}
+static inline struct position *waitqueueFromEntry(struct mapEntry *by_owner) {
+    return LIST_ELEMENT_OR_NULL(by_owner, struct position, by_owner);
+}
+
+/* Whether the request of this position excludes readers. */
+static inline bool waitqueueIsWriter(const struct position *position) {
+    return rulesConflict(position->request->mode, MODE_READ);
+}
+
 /* Adds `position` for `request` at the end. The request must exist for as long as the position is
  * in the queue. */
 void waitqueueAdd(struct waitqueue *queue, struct position *position, struct waitRequest *request);
@@ -120,10 +136,14 @@ void waitqueueTakeOver(struct position *old, struct position *position,
                        struct waitRequest *request);
 
 /* The position at the head, or NULL. */
-struct position *waitqueueFirst(const struct waitqueue *queue);
+static inline struct position *waitqueueFirst(const struct waitqueue *queue) {
+    return waitqueueOfLink(queue->positions.first);
+}
 
 /* The position behind this one, or NULL. */
-struct position *waitqueueNext(const struct position *position);
+static inline struct position *waitqueueNext(const struct position *position) {
+    return waitqueueOfLink(position->in_queue.next);
+}
 
 /* The last position in the queue that excludes readers, and the last such position before this one;
  * or NULL. */
@@ -131,14 +151,23 @@ struct position *waitqueueLastWriter(const struct waitqueue *queue);
 struct position *waitqueueWriterBefore(const struct position *position);
 
 /* The first position of the request, and its next one, which is in another queue; or NULL. */
-struct position *waitqueueFirstOf(const struct waitRequest *request);
-struct position *waitqueueNextOf(const struct position *position);
+static inline struct position *waitqueueFirstOf(const struct waitRequest *request) {
+    return waitqueueOfRequestLink(request->positions.first);
+}
+static inline struct position *waitqueueNextOf(const struct position *position) {
+    return waitqueueOfRequestLink(position->of_request.next);
+}
 
 /* The first position of this owner, or NULL. An owner may have several, on several connections. */
-struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length);
+static inline struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *owner,
+                                                size_t length) {
+    return waitqueueFromEntry(mapFind(&queue->by_owner, owner, length));
+}
 
 /* The next position of the same owner in the same queue, or NULL after the last one. */
-struct position *waitqueueNextOfOwner(const struct position *position);
+static inline struct position *waitqueueNextOfOwner(const struct position *position) {
+    return waitqueueFromEntry(mapFindNext(&position->by_owner));
+}
 
 /* Whether both requests have the same owner. */
 bool waitqueueSameOwner(const struct waitRequest *one, const struct waitRequest *other);

@@ -43,7 +43,7 @@ void queuesListen(RedisModuleCtx *ctx) {
 /* ---- databases ---- */
 
 static struct queuesDb *queuesOfLink(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct queuesDb, in_list) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct queuesDb, in_list);
 }
 
 static struct queuesDb *firstDb(void) {
@@ -81,7 +81,7 @@ int queuesDbOf(const struct delayedQueue *queue) {
 /* ---- finding and making ---- */
 
 static struct delayedQueue *queuesOfEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct delayedQueue, by_name) : NULL;
+    return LIST_ELEMENT_OR_NULL(entry, struct delayedQueue, by_name);
 }
 
 struct delayedQueue *queuesFind(int db, RedisModuleString *name) {
@@ -113,7 +113,7 @@ static void queuesSetAlarmAt(RedisModuleCtx *ctx, int64_t at_ms) {
 
 static struct delayedQueue *queuesFirst(const struct heap *line) {
     struct heapNode *node = heapFirst(line);
-    return node ? LIST_ELEMENT(node, struct delayedQueue, look) : NULL;
+    return LIST_ELEMENT_OR_NULL(node, struct delayedQueue, look);
 }
 
 static struct delayedQueue *earlier(struct delayedQueue *a, struct delayedQueue *b) {

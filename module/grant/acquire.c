@@ -259,13 +259,13 @@ static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
     if (loaded != RESULT_DONE) {
         return loaded;
     }
-    acquiring->lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    acquiring->lock = contendedFindHere(ctx, name);
     if (acquiring->lock && wants->discipline == FAIR) {
         acquiring->own = fairnessFind(acquiring->lock, wants->owner);
     }
     if (acquiring->own && cancelledEndIf(ctx, acquiring->own)) { /* do not take it over */
         acquiring->own = NULL;
-        acquiring->lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+        acquiring->lock = contendedFindHere(ctx, name);
     }
     return RESULT_DONE;
 }

@@ -107,7 +107,7 @@ static void cancelCancel(RedisModuleCtx *ctx, struct position *first, RedisModul
 
 static struct position *findPosition(RedisModuleCtx *ctx, RedisModuleString *name,
                                      RedisModuleString *owner) {
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct lock *lock = contendedFindHere(ctx, name);
     return lock ? contendedPositionOf(lock, owner) : NULL;
 }
 

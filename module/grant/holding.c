@@ -8,10 +8,6 @@
 #include "server/quarantine.h"
 #include "waits/ledger.h"
 
-bool holdingHasSides(const struct request *wants) {
-    return wants->fenced || wants->discipline == FAIR || wants->lock.mode != MODE_EXCLUSIVE;
-}
-
 enum result holdingCheck(const struct holds *holds) {
     switch (holds->kind) {
     case HOLDS_WRONG_TYPE:
@@ -63,18 +59,13 @@ enum verdict holdingDecide(struct holds *holds, const struct request *wants) {
     return is_kept ? VERDICT_WAIT : verdict;
 }
 
-/* How many holds, or permits, the reply reports. */
-static int64_t holdingCountOf(const struct request *wants) {
-    return wants->lock.mode == MODE_SEMAPHORE ? wants->lock.permits.count : 1;
-}
-
 /* How many of them the grant has to add. */
 static int64_t lacks(struct holds *holds, const struct request *wants, enum verdict verdict) {
     if (verdict == VERDICT_HELD) {
         return 0;
     }
     bool has_some = wants->lock.once && verdict == VERDICT_ADD;
-    return holdingCountOf(wants) - (has_some ? holdsCount(holds, wants->owner) : 0);
+    return requestCount(wants) - (has_some ? holdsCount(holds, wants->owner) : 0);
 }
 
 /* Writes the hold into the key. Returns how many the owner has now; 0 if that would be too many. */
@@ -110,7 +101,7 @@ int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdi
     const struct ledgerGrant taken = {.is_first = grant.is_first,
                                       .added = grant.count,
                                       .has = has,
-                                      .count = holdingCountOf(wants),
+                                      .count = requestCount(wants),
                                       .pendingreply = pendingreply};
     ledgerTaken(holds, wants, &taken);
     if (!wants->fenced) {
@@ -154,10 +145,6 @@ enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum ho
     holdsSeenBy(holds, owner, &view);
     *mode = view.own[MODE_WRITE] > 0 ? MODE_WRITE : MODE_READ;
     return view.own[MODE_READ] > 0 && view.own[MODE_WRITE] > 0 ? RESULT_BOTH_MODES : RESULT_DONE;
-}
-
-bool holdingFrees(enum lockMode mode, int64_t left) {
-    return left == 0 || (left > 0 && mode == MODE_SEMAPHORE);
 }
 
 int64_t holdingRelease(struct holds *holds, const struct holdingRelease *release) {

@@ -16,7 +16,9 @@
 #include "waits/request.h"
 
 /* Whether this request, or its wait, also writes side keys (keynames.h). */
-bool holdingHasSides(const struct request *wants);
+static inline bool holdingHasSides(const struct request *wants) {
+    return wants->fenced || wants->discipline == FAIR || wants->lock.mode != MODE_EXCLUSIVE;
+}
 
 /* Whether the lock can be read and changed. Returns:
  *
@@ -75,6 +77,8 @@ int64_t holdingRelease(struct holds *holds, const struct holdingRelease *release
 
 /* Whether the lock may be granted to another owner after a release that has left the owner `left`
  * holds. It may after the release of the last hold, or of any permit. */
-bool holdingFrees(enum lockMode mode, int64_t left);
+static inline bool holdingFrees(enum lockMode mode, int64_t left) {
+    return left == 0 || (left > 0 && mode == MODE_SEMAPHORE);
+}
 
 #endif

@@ -68,7 +68,7 @@ void multikeyClose(struct multikey *locks) {
 }
 
 static struct lock *lockOf(const struct multikeyKey *key) {
-    return contendedFind(RedisModule_GetSelectedDb(key->holds->ctx), key->holds->name);
+    return contendedFindHere(key->holds->ctx, key->holds->name);
 }
 
 /* The decision for one lock by its holds only, without its queue. */

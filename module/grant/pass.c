@@ -49,6 +49,25 @@ static void passTake(struct holds *holds, struct waiter *waiter, enum verdict ve
     }
 }
 
+/* Whether the side keys that the grant writes are here and can be written. If they are not,
+ * `*has_ended` is whether the wait has ended with an error. */
+static bool passSidesAreReady(struct holds *holds, struct waiter *waiter, bool *has_ended) {
+    if (!holdsSidesAreHere(holds)) {
+        waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
+        *has_ended = true;
+        return false;
+    }
+    enum result sides = holdingCheckSides(holds, &waiter->wants);
+    if (sides == RESULT_KEY_IN_USE) {
+        contendedOfPosition(&waiter->keys[0].position)->is_put_off = true;
+    }
+    *has_ended = sides == RESULT_NO_TOKEN;
+    if (*has_ended) {
+        waitersEnd(holds->ctx, waiter, WAITERS_NO_TOKEN);
+    }
+    return sides != RESULT_KEY_IN_USE && sides != RESULT_NO_TOKEN;
+}
+
 /* Grants the lock to the waiter if it fits now. Returns whether the waiter is gone. */
 static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (cancelledEndIf(holds->ctx, waiter)) {
@@ -60,22 +79,13 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (waiter->request.discipline == MULTIKEY) {
         return multikeyGrant(holds, waiter);
     }
+    bool has_ended;
     enum verdict verdict = holdingDecide(holds, &waiter->wants);
     if (!rulesFits(verdict)) {
         return false;
     }
-    if (holdingHasSides(&waiter->wants) && !holdsSidesAreHere(holds)) {
-        waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
-        return true;
-    }
-    enum result sides = holdingCheckSides(holds, &waiter->wants);
-    if (sides == RESULT_KEY_IN_USE) {
-        contendedOfPosition(&waiter->keys[0].position)->is_put_off = true;
-        return false;
-    }
-    if (sides == RESULT_NO_TOKEN) {
-        waitersEnd(holds->ctx, waiter, WAITERS_NO_TOKEN);
-        return true;
+    if (holdingHasSides(&waiter->wants) && !passSidesAreReady(holds, waiter, &has_ended)) {
+        return has_ended;
     }
     passTake(holds, waiter, verdict);
     return true;
@@ -199,11 +209,10 @@ static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
     return true;
 }
 
-/* The same after a grant, which may have used up the time slice: that grant is then the wait that
- * has to end. */
+/* The same after a grant to an owner that has other waits here. The grant may have used up the time
+ * slice: then that grant is the wait that has to end. */
 static bool grantMore(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
-    bool is_cut =
-        mayReenter(holds, lock) && contendedPositionOf(lock, owner) && timesliceHasEnded();
+    bool is_cut = mayReenter(holds, lock) && timesliceHasEnded();
     return !is_cut && grantReentries(holds, lock, owner);
 }
 
@@ -216,7 +225,8 @@ static enum passProgress grantHead(struct holds *holds, struct lock *lock, struc
     RedisModule_RetainString(NULL, owner); /* outlives the waiter */
     enum passProgress progress = PASS_IS_DONE;
     if (grantIfFits(holds, waiter)) {
-        progress = grantMore(holds, lock, owner) ? PASS_CONTINUES : PASS_IS_CUT;
+        bool has_more = contendedPositionOf(lock, owner);
+        progress = !has_more || grantMore(holds, lock, owner) ? PASS_CONTINUES : PASS_IS_CUT;
     }
     RedisModule_FreeString(NULL, owner);
     return progress;
@@ -351,7 +361,9 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
  * whose work is not finished; during a quarantine it clears only those that let nobody in. Returns
  * false if the time slice ended first, or the lock is in use. */
 static bool passOver(struct holds *holds, struct lock *lock) {
-    holdsPrune(holds);
+    if (holds->kind == HOLDS_SEMAPHORE) {
+        holdsPrune(holds);
+    }
     if (holds->kind == HOLDS_MOVING) {
         contendedOwnWaitsSeen(lock); /* for searches: a slot may be moving without end */
         return true;                 /* the flags stay until the slot is this node's again */
@@ -394,10 +406,6 @@ void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     timesliceEnd();
 }
 
-static struct lock *contendedLockOf(struct holds *holds) {
-    return contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
-}
-
 static void passHandOffLock(struct holds *holds, struct lock *lock) {
     timesliceBegin();
     if (timesliceHasEnded()) {
@@ -412,7 +420,8 @@ static void passHandOffLock(struct holds *holds, struct lock *lock) {
 
 void passHandOff(struct holds *holds) {
     if (featuresInUse()) {
-        struct lock *lock = contendedLockOf(holds);
+        struct lock *lock =
+            featuresHas(FEATURE_WAITERS) ? contendedFindHere(holds->ctx, holds->name) : NULL;
         if (lock) {
             passHandOffLock(holds, lock);
         }
@@ -432,7 +441,7 @@ static bool mayFitNow(const struct holds *holds, const struct lock *lock) {
 }
 
 void passAfterTake(struct holds *holds, RedisModuleString *owner) {
-    struct lock *lock = contendedLockOf(holds);
+    struct lock *lock = contendedFindHere(holds->ctx, holds->name);
     if (!lock) {
         return;
     }

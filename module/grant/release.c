@@ -204,7 +204,7 @@ static void releaseHold(RedisModuleCtx *ctx, struct pendingreplyHold *lost, int6
     struct outcome outcome = {0};
     RedisModule_RetainString(NULL, name);
     RedisModule_RetainString(NULL, owner);
-    pendingreplyFreeLost(lost);
+    pendingreplyFreeHold(lost);
     releaseLock(ctx, name, &release, &outcome);
     RedisModule_FreeString(NULL, name);
     RedisModule_FreeString(NULL, owner);
@@ -230,7 +230,7 @@ static bool releaseOrPostpone(RedisModuleCtx *ctx, struct pendingreplyHold *lost
         releaseHold(ctx, lost, now_ms);
         return true;
     case SERVER_NOT_OURS:
-        pendingreplyFreeLost(lost);
+        pendingreplyFreeHold(lost);
         return true;
     case SERVER_REFUSES:
         break;
@@ -283,7 +283,7 @@ void releaseForgetLost(RedisModuleCtx *ctx) {
     (void)ctx;
     struct pendingreplyHold *lost;
     while ((lost = pendingreplyFirstLost())) {
-        pendingreplyFreeLost(lost);
+        pendingreplyFreeHold(lost);
     }
 }
 
@@ -297,7 +297,7 @@ static bool mayHandOff(RedisModuleCtx *ctx, RedisModuleString *name, const struc
 void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                     int64_t now_ms) {
     struct holds holds;
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct lock *lock = contendedFindHere(ctx, name);
     bool hand_off = mayHandOff(ctx, name, lock);
     holdsOpenToWrite(&holds, ctx, name, now_ms);
     if (holdsDrop(&holds, owner) > 0) {

@@ -24,7 +24,7 @@ static enum result renewIn(struct holds *holds, const struct renewal *renewal,
     }
     ledgerRenewed(holds, renewal->owner, pendingreply);
     latchesChanged(holds->ctx, holds->name);
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
+    struct lock *lock = contendedFindHere(holds->ctx, holds->name);
     if (lock) {
         blockingkeyWatch(holds->ctx, &lock->key, holdsNextEnd(holds), holds->now_ms);
     }

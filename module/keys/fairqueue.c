@@ -17,7 +17,6 @@
 static int64_t restarted_at_ms, kept_from_ms;
 
 /* Such positions may be kept: counted by features.h. */
-static bool may_have_restored;
 
 static struct fairqueueNames makeNames(RedisModuleString *name) {
     return (struct fairqueueNames){keynamesSide(NULL, "lock:queue:", name),
@@ -41,11 +40,9 @@ static struct fairqueueNames namesOf(RedisModuleString *name, struct fairqueueNa
 }
 
 void fairqueueForgetNames(struct fairqueueNames *names) {
-    if (names->queue) {
-        RedisModule_FreeString(NULL, names->queue);
-        RedisModule_FreeString(NULL, names->timeout);
-        *names = (struct fairqueueNames){0};
-    }
+    RedisModule_FreeString(NULL, names->queue);
+    RedisModule_FreeString(NULL, names->timeout);
+    *names = (struct fairqueueNames){0};
 }
 
 static void fairqueueOpenKeys(struct fairqueue *fq, RedisModuleString *name,
@@ -251,12 +248,12 @@ void fairqueueQuarantineEnded(int64_t now_ms) {
 }
 
 void fairqueueMayHaveRestored(void) {
-    featuresCount(&may_have_restored, true);
+    featuresSet(FEATURE_RESTORED, true);
 }
 
 bool fairqueueHasRestored(int64_t now_ms) {
-    bool has_restored = may_have_restored && now_ms < fairqueueRestoredEnd();
-    featuresCount(&may_have_restored, has_restored);
+    bool has_restored = featuresHas(FEATURE_RESTORED) && now_ms < fairqueueRestoredEnd();
+    featuresSet(FEATURE_RESTORED, has_restored);
     return has_restored;
 }
 

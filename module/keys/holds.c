@@ -52,7 +52,11 @@ static enum lockMode readMode(struct holds *holds) {
 }
 
 /* A lock with many holders has a field `mode`. A plain lock has one field, its owner's. */
-static enum holdsKind kindOfHash(struct holds *holds) {
+static enum holdsKind kindOf(struct holds *holds) {
+    int type = RedisModule_KeyType(holds->key);
+    if (type != REDISMODULE_KEYTYPE_HASH) {
+        return type == REDISMODULE_KEYTYPE_EMPTY ? HOLDS_FREE : HOLDS_WRONG_TYPE;
+    }
     if (RedisModule_ValueLength(holds->key) == 1) {
         return HOLDS_PLAIN; /* or the rest of another kind: see hasModeOnly */
     }
@@ -70,41 +74,9 @@ static bool hasModeOnly(struct holds *holds) {
     return holds->kind == HOLDS_PLAIN && readMode(holds) != MODE_COUNT;
 }
 
-static enum holdsKind kindOf(struct holds *holds) {
-    switch (RedisModule_KeyType(holds->key)) {
-    case REDISMODULE_KEYTYPE_EMPTY:
-        return HOLDS_FREE;
-    case REDISMODULE_KEYTYPE_HASH:
-        return kindOfHash(holds);
-    default:
-        return HOLDS_WRONG_TYPE;
-    }
-}
-
-int64_t holdsKeyEnd(const struct holds *holds) {
-    bool is_there = holds->kind != HOLDS_FREE && holds->kind != HOLDS_IN_USE;
-    mstime_t end = is_there ? RedisModule_GetAbsExpire(holds->key) : REDISMODULE_NO_EXPIRE;
-    return end == REDISMODULE_NO_EXPIRE ? LEASES_NO_END : end;
-}
-
-int64_t holdsEndAfter(const struct holds *holds, int64_t lease_ms) {
-    const int64_t last_ms = LEASES_NO_END - 1;
-    return lease_ms < last_ms - holds->now_ms ? holds->now_ms + lease_ms : last_ms;
-}
-
 void holdsSetKeyEnd(struct holds *holds, int64_t end_ms) {
     RedisModule_SetAbsExpire(holds->key, end_ms == LEASES_NO_END ? REDISMODULE_NO_EXPIRE : end_ms);
     propagateLease(holds->ctx, holds->name, end_ms);
-}
-
-bool holdsParseCount(RedisModuleString *value, int64_t *count) {
-    long long number;
-    if (RedisModule_StringToLongLong(value, &number) != REDISMODULE_OK || number < 1 ||
-        number > RULES_MAX_HOLDS) {
-        return false;
-    }
-    *count = number;
-    return true;
 }
 
 int64_t holdsCount(struct holds *holds, RedisModuleString *field) {
@@ -131,13 +103,8 @@ void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count) {
     RedisModule_FreeString(holds->ctx, value);
 }
 
-/* Whether each hold has a lease of its own. */
-static bool isLeased(const struct holds *holds) {
-    return holds->kind == HOLDS_READ_WRITE || holds->kind == HOLDS_SEMAPHORE;
-}
-
 void holdsDelete(struct holds *holds) {
-    if (isLeased(holds)) {
+    if (holdsIsLeased(holds)) {
         tallyForget(RedisModule_GetSelectedDb(holds->ctx), holds->name);
     }
     if (holds->kind == HOLDS_PLAIN) {
@@ -233,7 +200,7 @@ static void plainEach(struct holds *holds,
 /* ---- the handle ---- */
 
 bool holdsLeasesAreHere(struct holds *holds) {
-    return !isLeased(holds) || holdsSidesAreHere(holds);
+    return !holdsIsLeased(holds) || holdsSidesAreHere(holds);
 }
 
 /* The kind, for a handle that may write, of a lock whose holds have leases of their own: the one in
@@ -250,7 +217,7 @@ static enum holdsKind open(struct holds *holds) {
     holds->kind = kindOf(holds);
     if (keynamesIsInUse(holds->key, holds->access)) {
         holds->kind = HOLDS_IN_USE;
-    } else if (isLeased(holds) && holds->access == KEY_TO_WRITE) {
+    } else if (holdsIsLeased(holds) && holds->access == KEY_TO_WRITE) {
         holds->kind = kindWithLeases(holds);
     }
     if (holds->kind == HOLDS_READ_WRITE) {
@@ -346,9 +313,7 @@ bool holdsMakeRoom(struct holds *holds, int64_t most) {
 }
 
 void holdsPrune(struct holds *holds) {
-    if (holds->kind == HOLDS_SEMAPHORE) {
-        semholdsPrune(holds);
-    }
+    semholdsPrune(holds);
 }
 
 enum result holdsCanLease(struct holds *holds) {
@@ -375,8 +340,8 @@ int64_t holdsTake(struct holds *holds, const struct holdsGrant *request) {
 }
 
 int64_t holdsLengthen(struct holds *holds, const struct holdsGrant *request) {
-    return isLeased(holds) ? leasedholdsLengthenHold(holds, request)
-                           : plainLengthen(holds, request);
+    return holdsIsLeased(holds) ? leasedholdsLengthenHold(holds, request)
+                                : plainLengthen(holds, request);
 }
 
 int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
@@ -431,7 +396,7 @@ bool holdsForce(struct holds *holds) {
     if (holdsIsFree(holds)) {
         return false;
     }
-    if (isLeased(holds)) {
+    if (holdsIsLeased(holds)) {
         leasedholdsClear(holds);
     } else {
         holdsDelete(holds);
@@ -440,8 +405,8 @@ bool holdsForce(struct holds *holds) {
 }
 
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
-    return isLeased(holds) ? leasedholdsEnd(holds, holder->owner, holder->mode)
-                           : holdsKeyEnd(holds);
+    return holdsIsLeased(holds) ? leasedholdsEnd(holds, holder->owner, holder->mode)
+                                : holdsKeyEnd(holds);
 }
 
 int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
@@ -456,10 +421,6 @@ int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
     return leaseExpired(end_ms, holds->now_ms) ? 0 : end_ms;
 }
 
-struct holdId holdsIdOf(const struct holds *holds, RedisModuleString *owner) {
-    return (struct holdId){RedisModule_GetSelectedDb(holds->ctx), holds->name, owner};
-}
-
 bool holdsAreThere(RedisModuleCtx *ctx, const struct holdId *id, int64_t now_ms) {
     struct holds holds;
     RedisModule_SelectDb(ctx, id->db);
@@ -471,7 +432,7 @@ bool holdsAreThere(RedisModuleCtx *ctx, const struct holdId *id, int64_t now_ms)
 
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context) {
-    if (isLeased(holds)) {
+    if (holdsIsLeased(holds)) {
         leasedholdsEach(holds, visit, context);
     } else if (holds->kind == HOLDS_PLAIN) {
         plainEach(holds, visit, context);

@@ -170,7 +170,9 @@ struct holdId {
 };
 
 /* The holds of this owner on the lock of this handle. */
-struct holdId holdsIdOf(const struct holds *holds, RedisModuleString *owner);
+static inline struct holdId holdsIdOf(const struct holds *holds, RedisModuleString *owner) {
+    return (struct holdId){RedisModule_GetSelectedDb(holds->ctx), holds->name, owner};
+}
 
 /* Whether the owner has unexpired holds of the lock. Selects the database `id->db`. */
 bool holdsAreThere(RedisModuleCtx *ctx, const struct holdId *id, int64_t now_ms);
@@ -192,13 +194,25 @@ void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, v
 
 /* ---- the key itself ---- */
 
+/* Whether each hold has a lease of its own. */
+static inline bool holdsIsLeased(const struct holds *holds) {
+    return holds->kind == HOLDS_READ_WRITE || holds->kind == HOLDS_SEMAPHORE;
+}
+
 /* When the key expires, unix ms; LEASES_NO_END if never, or if there is no key. */
-int64_t holdsKeyEnd(const struct holds *holds);
+static inline int64_t holdsKeyEnd(const struct holds *holds) {
+    bool is_there = holds->kind != HOLDS_FREE && holds->kind != HOLDS_IN_USE;
+    mstime_t end = is_there ? RedisModule_GetAbsExpire(holds->key) : REDISMODULE_NO_EXPIRE;
+    return end == REDISMODULE_NO_EXPIRE ? LEASES_NO_END : end;
+}
 
 /* When a lease of `lease_ms` from now ends, unix ms. The command has checked that this time did not
  * overflow when the request arrived. If it overflows because the request is granted later, the
  * lease ends at the last time before LEASES_NO_END. */
-int64_t holdsEndAfter(const struct holds *holds, int64_t lease_ms);
+static inline int64_t holdsEndAfter(const struct holds *holds, int64_t lease_ms) {
+    const int64_t last_ms = LEASES_NO_END - 1;
+    return lease_ms < last_ms - holds->now_ms ? holds->now_ms + lease_ms : last_ms;
+}
 
 /* Makes the key expire at `end_ms`, unix ms, or never for LEASES_NO_END. */
 void holdsSetKeyEnd(struct holds *holds, int64_t end_ms);
@@ -210,7 +224,15 @@ int64_t holdsCount(struct holds *holds, RedisModuleString *field);
 const char *holdsModeText(enum lockMode mode);
 
 /* Whether `value`, the value of a field, is a count. If so, stores it in `count`. */
-bool holdsParseCount(RedisModuleString *value, int64_t *count);
+static inline bool holdsParseCount(RedisModuleString *value, int64_t *count) {
+    long long number;
+    if (RedisModule_StringToLongLong(value, &number) != REDISMODULE_OK || number < 1 ||
+        number > RULES_MAX_HOLDS) {
+        return false;
+    }
+    *count = number;
+    return true;
+}
 
 /* How many fields the hash has. */
 size_t holdsFieldCount(const struct holds *holds);

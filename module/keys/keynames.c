@@ -9,16 +9,6 @@
 #include "server/failpoint.h"
 #include "server/server.h"
 
-RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum keyAccess access) {
-    if (access == KEY_TO_READ) {
-        return RedisModule_OpenKey(ctx, name, REDISMODULE_READ);
-    }
-    if (failpointKeyIsInUse(ctx, name)) {
-        return NULL;
-    }
-    return RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
-}
-
 static char *keynamesAppend(char *at, const char *bytes, size_t length) {
     memcpy(at, bytes, length);
     return at + length;

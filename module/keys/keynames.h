@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "redismodule.h"
+#include "server/failpoint.h"
 
 /* A key that is opened with KEY_TO_READ is not changed, so this is allowed on replicas too. */
 enum keyAccess { KEY_TO_READ, KEY_TO_WRITE };
@@ -18,7 +19,15 @@ enum keyAccess { KEY_TO_READ, KEY_TO_WRITE };
 /* Opens the key in the selected database. With KEY_TO_READ, returns NULL if the key does not exist.
  * With KEY_TO_WRITE, returns NULL if the key is in use (see keynamesIsInUse). To be closed with
  * RedisModule_CloseKey, which accepts NULL too. */
-RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum keyAccess access);
+static inline RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name,
+                                           enum keyAccess access) {
+    if (access == KEY_TO_READ) {
+        return RedisModule_OpenKey(ctx, name, REDISMODULE_READ);
+    }
+    return failpointKeyIsInUse(ctx, name)
+               ? NULL
+               : RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
+}
 
 /* Whether the key for which keynamesOpen has returned `key` is in use. The server uses a key while
  * it writes the key to a snapshot in the background without a fork (Valkey 9.2). It allows no

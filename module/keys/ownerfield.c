@@ -13,22 +13,12 @@ static bool endsInWrite(const char *bytes, size_t length) {
                   OWNERFIELD_WRITE_LENGTH) == 0;
 }
 
-/* All reserved names end in e: most names are accepted by one comparison. */
-static enum ownerfieldOwner judge(const char *bytes, size_t length) {
+enum ownerfieldOwner ownerfieldJudgeBytes(const char *bytes, size_t length) {
     if (length < 1 || length > OWNERFIELD_LONGEST) {
         return OWNERFIELD_BAD_LENGTH;
     }
-    if (bytes[length - 1] != 'e') {
-        return OWNERFIELD_OWNER;
-    }
     return isMode(bytes, length) || endsInWrite(bytes, length) ? OWNERFIELD_RESERVED
                                                                : OWNERFIELD_OWNER;
-}
-
-enum ownerfieldOwner ownerfieldJudge(RedisModuleString *name) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(name, &length);
-    return judge(bytes, length);
 }
 
 bool ownerfieldIsOwner(RedisModuleString *name) {
@@ -42,8 +32,10 @@ enum ownerfieldKind ownerfieldKindOf(RedisModuleString *field) {
         return OWNERFIELD_MODE;
     }
     if (!endsInWrite(bytes, length)) {
-        return judge(bytes, length) == OWNERFIELD_OWNER ? OWNERFIELD_OF_OWNER : OWNERFIELD_FOREIGN;
+        return ownerfieldJudgeBytes(bytes, length) == OWNERFIELD_OWNER ? OWNERFIELD_OF_OWNER
+                                                                       : OWNERFIELD_FOREIGN;
     }
-    bool has_owner = judge(bytes, length - OWNERFIELD_WRITE_LENGTH) == OWNERFIELD_OWNER;
+    bool has_owner =
+        ownerfieldJudgeBytes(bytes, length - OWNERFIELD_WRITE_LENGTH) == OWNERFIELD_OWNER;
     return has_owner ? OWNERFIELD_OF_WRITES : OWNERFIELD_FOREIGN;
 }

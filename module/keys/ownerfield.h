@@ -35,8 +35,15 @@ enum ownerfieldOwner {
     OWNERFIELD_RESERVED    /* cannot be an owner: `mode`, or ends in `:write` */
 };
 
-/* Whether this can be an owner. */
-enum ownerfieldOwner ownerfieldJudge(RedisModuleString *name);
+/* Whether this can be an owner. All reserved names end in e, so most names are accepted without
+ * comparing them. */
+enum ownerfieldOwner ownerfieldJudgeBytes(const char *bytes, size_t length);
+static inline enum ownerfieldOwner ownerfieldJudge(RedisModuleString *name) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    bool is_sure = length > 0 && length <= OWNERFIELD_LONGEST && bytes[length - 1] != 'e';
+    return is_sure ? OWNERFIELD_OWNER : ownerfieldJudgeBytes(bytes, length);
+}
 
 /* Whether ownerfieldJudge returns OWNERFIELD_OWNER. */
 bool ownerfieldIsOwner(RedisModuleString *name);

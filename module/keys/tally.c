@@ -31,7 +31,7 @@ size_t tallyCount(void) {
 }
 
 static struct tally *tallyOfEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct tally, by_name) : NULL;
+    return LIST_ELEMENT_OR_NULL(entry, struct tally, by_name);
 }
 
 static struct tally *tallyFindByName(int db, RedisModuleString *name) {

@@ -10,22 +10,18 @@ size_t memLive(void) {
     return live;
 }
 
-static void countLive(const void *memory, int change) {
-    live += memory ? (size_t)change : 0;
-}
+#define COUNT_LIVE(memory, change) (live += (memory) ? (size_t)(change) : 0)
 #else
-static void countLive(const void *memory, int change) {
-    (void)memory, (void)change;
-}
+#define COUNT_LIVE(memory, change) ((void)0)
 #endif
 
 void *memAlloc(size_t size) {
     void *memory = RedisModule_Calloc(1, size);
-    countLive(memory, 1);
+    COUNT_LIVE(memory, 1);
     return memory;
 }
 
 void memFree(void *memory) {
-    countLive(memory, -1);
+    COUNT_LIVE(memory, -1);
     RedisModule_Free(memory);
 }

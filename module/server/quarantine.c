@@ -1,7 +1,6 @@
 /* See quarantine.h. */
 #include "server/quarantine.h"
 
-#include "core/features.h"
 #include "core/stall.h"
 #include "server/config.h"
 #include "server/server.h"
@@ -14,7 +13,6 @@ static struct {
     const struct quarantineCalls *calls;
     bool is_watched; /* quarantineCron is called */
     bool on;
-    bool is_feature;   /* counted by features.h */
     bool is_counted;   /* measured from `since_us`, on a master */
     uint64_t since_us; /* monotonic */
     struct timer timer;
@@ -22,7 +20,7 @@ static struct {
 
 /* While one is on or may begin, each grant has to ask. */
 static void quarantineCount(void) {
-    featuresCount(&state.is_feature, state.on || configQuarantineMs() > 0);
+    featuresSet(FEATURE_QUARANTINE, state.on || configQuarantineMs() > 0);
 }
 
 void quarantineConnect(const struct quarantineCalls *calls) {
@@ -113,7 +111,7 @@ void quarantineCron(RedisModuleCtx *ctx, int hz) {
 
 /* ---- when it begins ---- */
 
-bool quarantineKeeps(RedisModuleCtx *ctx, int64_t now_ms) {
+bool quarantineKeepsGrants(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!state.on && quarantineKeepsRenewal(now_ms)) {
         quarantineStart(ctx, "the server was stalled, ");
     }

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/features.h"
 #include "redismodule.h"
 
 /* The functions that the quarantine calls. Set once, at load. */
@@ -46,7 +47,10 @@ void quarantineCron(RedisModuleCtx *ctx, int hz);
 
 /* Whether the quarantine prevents a grant. To be called by code that grants. `now_ms` is the time
  * at which the lease would begin, unix ms. Begins the quarantine if the server was stalled. */
-bool quarantineKeeps(RedisModuleCtx *ctx, int64_t now_ms);
+bool quarantineKeepsGrants(RedisModuleCtx *ctx, int64_t now_ms);
+static inline bool quarantineKeeps(RedisModuleCtx *ctx, int64_t now_ms) {
+    return featuresHas(FEATURE_QUARANTINE) && quarantineKeepsGrants(ctx, now_ms);
+}
 
 /* Whether the quarantine prevents the renewal of a lease that begins at `now_ms`, unix ms. It does
  * so only after the server was stalled, and not after a load or a promotion. */

@@ -77,14 +77,6 @@ enum serverWritable serverWritableNow(RedisModuleCtx *ctx) {
     return not_yet ? SERVER_WRITABLE_LATER : SERVER_WRITABLE;
 }
 
-int64_t serverNow(void) {
-    int64_t now_ms = RedisModule_Milliseconds();
-    /* Redis 7.0 does not have this function, and reads the clock again for each key. */
-    int64_t server_ms =
-        RedisModule_CachedMicroseconds ? RedisModule_CachedMicroseconds() / 1000 : now_ms;
-    return now_ms > server_ms ? now_ms : server_ms;
-}
-
 int64_t serverMicroseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

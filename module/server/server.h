@@ -53,7 +53,13 @@ bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
  * since. Then a key that the module writes would have expired for the server at once; and Redis 8.6
  * deletes such a key in RedisModule_SignalModifiedKey, although the module has an open handle of
  * it. */
-int64_t serverNow(void);
+static inline int64_t serverNow(void) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    /* Redis 7.0 does not have this function, and reads the clock again for each key. */
+    int64_t server_ms =
+        RedisModule_CachedMicroseconds ? RedisModule_CachedMicroseconds() / 1000 : now_ms;
+    return now_ms > server_ms ? now_ms : server_ms;
+}
 
 /* The unix time in µs. On older servers the only wall clock of the module API is
  * RedisModule_Milliseconds, which has a resolution of a ms. */

@@ -1,13 +1,7 @@
 /* See stats.h. */
 #include "server/stats.h"
 
-#include "core/histogram.h"
-
-static struct {
-    unsigned long long counters[STATS_COUNTER_COUNT];
-    struct histogram waits;
-    unsigned long long waited_ms; /* of all waits */
-} stats;
+struct stats stats;
 
 static const char *const counter_names[STATS_COUNTER_COUNT] = {
     [STATS_GRANTED_AT_ONCE] = "granted_at_once",
@@ -34,24 +28,6 @@ static const struct {
     double percent;
 } percentiles[] = {
     {"wait_ms_p50", 50}, {"wait_ms_p99", 99}, {"wait_ms_p99_9", 99.9}, {"wait_ms_max", 100}};
-
-void statsCount(enum statsCounter counter) {
-    stats.counters[counter]++;
-}
-
-void statsCountMany(enum statsCounter counter, size_t count) {
-    stats.counters[counter] += count;
-}
-
-void statsSearched(size_t steps) {
-    stats.counters[STATS_DEADLOCK_SEARCHES]++;
-    stats.counters[STATS_DEADLOCK_SEARCH_STEPS] += steps;
-}
-
-void statsWaited(long long waited_ms) {
-    histogramRecord(&stats.waits, waited_ms);
-    stats.waited_ms += waited_ms > 0 ? (unsigned long long)waited_ms : 0;
-}
 
 void statsAddToInfo(RedisModuleInfoCtx *ctx) {
     for (int i = 0; i < STATS_COUNTER_COUNT; i++) {

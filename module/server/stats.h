@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "core/histogram.h"
 #include "redismodule.h"
 
 enum statsCounter {
@@ -29,17 +30,34 @@ enum statsCounter {
     STATS_COUNTER_COUNT
 };
 
+/* Only for the functions below. */
+extern struct stats {
+    unsigned long long counters[STATS_COUNTER_COUNT];
+    struct histogram waits;
+    unsigned long long waited_ms; /* of all waits */
+} stats;
+
 /* Increments the counter. */
-void statsCount(enum statsCounter counter);
+static inline void statsCount(enum statsCounter counter) {
+    stats.counters[counter]++;
+}
 
 /* Adds `count` to the counter. */
-void statsCountMany(enum statsCounter counter, size_t count);
+static inline void statsCountMany(enum statsCounter counter, size_t count) {
+    stats.counters[counter] += count;
+}
 
 /* Counts a search for a cycle that has taken this many steps. */
-void statsSearched(size_t steps);
+static inline void statsSearched(size_t steps) {
+    statsCount(STATS_DEADLOCK_SEARCHES);
+    statsCountMany(STATS_DEADLOCK_SEARCH_STEPS, steps);
+}
 
 /* Records that a wait that ended in a grant took `waited_ms`. */
-void statsWaited(long long waited_ms);
+static inline void statsWaited(long long waited_ms) {
+    histogramRecord(&stats.waits, waited_ms);
+    stats.waited_ms += waited_ms > 0 ? (unsigned long long)waited_ms : 0;
+}
 
 /* Adds the counters and the percentiles of the wait time to the section of INFO that `ctx` is
  * writing. */

@@ -59,10 +59,6 @@ void timerConnect(void (*watch_clock)(RedisModuleCtx *ctx)) {
     timers.watch = watch_clock;
 }
 
-int64_t timerNow(void) {
-    return (int64_t)RedisModule_MonotonicMicroseconds();
-}
-
 int64_t timerAfter(int64_t ms) {
     int64_t now_us = timerNow();
     return ms > (INT64_MAX - now_us) / 1000 ? INT64_MAX : now_us + ms * 1000;
@@ -166,7 +162,7 @@ bool timerCron(RedisModuleCtx *ctx) {
 /* ---- ringing ---- */
 
 static struct timer *ofHeap(struct heapNode *node) {
-    return node ? LIST_ELEMENT(node, struct timer, place) : NULL;
+    return LIST_ELEMENT_OR_NULL(node, struct timer, place);
 }
 
 /* Only some: to remove ten thousand due timers one by one costs as much as to ring them. */

@@ -57,7 +57,9 @@ void timerStop(RedisModuleCtx *ctx, struct timer *timer);
 
 /* For timerSet: the monotonic time now, and the monotonic time `ms` from now, in µs. INT64_MAX
  * means never. */
-int64_t timerNow(void);
+static inline int64_t timerNow(void) {
+    return (int64_t)RedisModule_MonotonicMicroseconds();
+}
 int64_t timerAfter(int64_t ms);
 
 /* In how many ms the timer, which must be set, rings, rounded up; 0 if it is due. */

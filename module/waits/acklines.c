@@ -28,11 +28,11 @@ size_t acklinesFresh(void) {
 }
 
 static struct ackline *ofLines(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct ackline, in_lines) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct ackline, in_lines);
 }
 
 static struct ackplace *ofList(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct ackplace, in_list) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct ackplace, in_list);
 }
 
 static struct ackline *lineFor(size_t replicas) {

@@ -122,7 +122,7 @@ static void acksRefuse(RedisModuleCtx *ctx, struct ack *ack, enum statsCounter r
 
 struct ack *acksFirstRefused(void) {
     struct link *first = acks.refused.first;
-    return first ? LIST_ELEMENT(first, struct ack, in_refused) : NULL;
+    return LIST_ELEMENT_OR_NULL(first, struct ack, in_refused);
 }
 
 struct cancelling {

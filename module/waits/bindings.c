@@ -41,11 +41,11 @@ static struct {
 } bindings;
 
 static struct binding *ofHold(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct binding, by_hold) : NULL;
+    return LIST_ELEMENT_OR_NULL(entry, struct binding, by_hold);
 }
 
 static struct binding *ofLine(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct binding, in_line) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct binding, in_line);
 }
 
 /* The bytes that identify a hold: the number that stays with the database's data, the length of the
@@ -195,7 +195,7 @@ void bindingsPutOff(struct binding *binding, int64_t now_us) {
 static struct connection *living(unsigned long long client_id) {
     struct mapEntry *entry =
         mapFind(&bindings.by_client, (const char *)&client_id, sizeof(client_id));
-    return entry ? LIST_ELEMENT(entry, struct connection, by_client) : NULL;
+    return LIST_ELEMENT_OR_NULL(entry, struct connection, by_client);
 }
 
 static struct connection *makeConnection(unsigned long long client_id) {
@@ -245,7 +245,7 @@ static struct binding *bindingsMake(const struct holdId *id) {
     binding->owner = RedisModule_CreateStringFromString(NULL, id->owner);
     binding->hold_key = bindingsHoldKey(id, &length);
     mapAdd(&bindings.by_hold, &binding->by_hold, binding->hold_key, length);
-    featuresBegin();
+    featuresBegin(FEATURE_SESSIONS);
     return binding;
 }
 
@@ -266,7 +266,7 @@ void bindingsBind(const struct holdId *id, const struct requestSession *session,
 void bindingsForget(struct binding *binding) {
     bindingsDetach(binding);
     mapRemove(&bindings.by_hold, &binding->by_hold);
-    featuresEnd();
+    featuresEnd(FEATURE_SESSIONS);
     RedisModule_FreeString(NULL, binding->name);
     RedisModule_FreeString(NULL, binding->owner);
     memFree(binding->hold_key);
@@ -297,7 +297,7 @@ bool bindingsClientGone(unsigned long long client_id, int64_t now_us) {
 /* The first closed connection with bindings that are still in `alive`, or NULL. */
 static const struct connection *firstClosing(void) {
     struct link *first = bindings.closing.first;
-    return first ? LIST_ELEMENT(first, struct connection, in_closing) : NULL;
+    return LIST_ELEMENT_OR_NULL(first, struct connection, in_closing);
 }
 
 bool bindingsMoveClosed(void) {

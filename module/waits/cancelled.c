@@ -32,7 +32,7 @@ size_t cancelledCount(void) {
 }
 
 static struct cancelled *cancelledOfEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct cancelled, by_owner) : NULL;
+    return LIST_ELEMENT_OR_NULL(entry, struct cancelled, by_owner);
 }
 
 static struct cancelled *nextOfOwner(const struct cancelled *cancelled) {
@@ -72,6 +72,7 @@ static struct cancelled *cancelledMake(int db, RedisModuleString *name, RedisMod
     const char *bytes = RedisModule_StringPtrLen(cancelled->owner, &length);
     mapAdd(&state.by_owner, &cancelled->by_owner, bytes, length);
     listAddLast(&state.all, &cancelled->in_all);
+    featuresBegin(FEATURE_CANCELLATIONS);
     return cancelled;
 }
 
@@ -81,6 +82,7 @@ static void cancelledDrop(struct cancelled *cancelled) {
     RedisModule_FreeString(NULL, cancelled->name);
     RedisModule_FreeString(NULL, cancelled->owner);
     memFree(cancelled);
+    featuresEnd(FEATURE_CANCELLATIONS);
 }
 
 void cancelledAdd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
@@ -133,7 +135,7 @@ static void cancelledEnd(RedisModuleCtx *ctx, struct waiter *waiter) {
     waitersEnd(ctx, waiter, WAITERS_CANCELLED);
 }
 
-bool cancelledEndIf(RedisModuleCtx *ctx, struct waiter *waiter) {
+bool cancelledFindAndEnd(RedisModuleCtx *ctx, struct waiter *waiter) {
     bool is_cancelled = cancelledHas(waiter);
     if (is_cancelled) {
         cancelledEnd(ctx, waiter);
@@ -152,7 +154,7 @@ static struct waiter *nextOf(const struct cancelled *cancelled) {
 }
 
 static struct cancelled *cancelledFirst(void) {
-    return state.all.first ? LIST_ELEMENT(state.all.first, struct cancelled, in_all) : NULL;
+    return LIST_ELEMENT_OR_NULL(state.all.first, struct cancelled, in_all);
 }
 
 /* At least one in each drain, so that other due work cannot delay them without end. */

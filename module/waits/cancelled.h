@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/features.h"
 #include "redismodule.h"
 #include "waits/waiters.h"
 
@@ -22,7 +23,10 @@ void cancelledAdd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
 bool cancelledHas(const struct waiter *waiter);
 
 /* Ends the wait and frees the waiter if it is cancelled. Returns whether it was. */
-bool cancelledEndIf(RedisModuleCtx *ctx, struct waiter *waiter);
+bool cancelledFindAndEnd(RedisModuleCtx *ctx, struct waiter *waiter);
+static inline bool cancelledEndIf(RedisModuleCtx *ctx, struct waiter *waiter) {
+    return featuresHas(FEATURE_CANCELLATIONS) && cancelledFindAndEnd(ctx, waiter);
+}
 
 /* The first position of this owner in this lock's queue, in the selected database, whose wait is
  * not cancelled, or NULL. */

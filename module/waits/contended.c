@@ -4,7 +4,7 @@
 static bool isIdle(const struct blockingkey *key);
 static void onDrop(struct blockingkey *key);
 
-static const struct blockingkeyKind kind = {sizeof(struct lock), isIdle, onDrop};
+static const struct blockingkeyKind kind = {FEATURE_WAITERS, sizeof(struct lock), isIdle, onDrop};
 
 static struct blockingkeyTable locks = {.kind = &kind};
 
@@ -12,18 +12,6 @@ static size_t own_waits_left; /* how many locks have `own_waits_left` set */
 
 void contendedConnect(const struct blockingkeyWork *work) {
     locks.work = work;
-}
-
-struct lock *contendedOfKey(struct blockingkey *key) {
-    return key ? LIST_ELEMENT(key, struct lock, key) : NULL;
-}
-
-struct lock *contendedOfQueue(struct waitqueue *queue) {
-    return LIST_ELEMENT(queue, struct lock, queue);
-}
-
-struct lock *contendedOfPosition(struct position *position) {
-    return contendedOfQueue(position->queue);
 }
 
 struct lock *contendedFind(int db, RedisModuleString *name) {
@@ -34,16 +22,6 @@ struct lock *contendedFindOrMake(int db, RedisModuleString *name) {
     return contendedOfKey(blockingkeyFindOrMake(&locks, db, name));
 }
 
-struct position *contendedPositionOf(const struct lock *lock, RedisModuleString *owner) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    return waitqueueOfOwner(&lock->queue, bytes, length);
-}
-
-bool contendedIsWritten(const struct lock *lock) {
-    return listIsEmpty(&lock->fair.unwritten) && !(lock->key.notes & CONTENDED_OTHER_POSITIONS);
-}
-
 static bool isIdle(const struct blockingkey *key) {
     const struct lock *lock = (const struct lock *)key;
     return !waitqueueFirst(&lock->queue) && contendedIsWritten(lock);
@@ -51,7 +29,9 @@ static bool isIdle(const struct blockingkey *key) {
 
 static void onDrop(struct blockingkey *key) {
     struct lock *lock = contendedOfKey(key);
-    fairqueueForgetNames(&lock->fair.names);
+    if (lock->fair.names.queue) {
+        fairqueueForgetNames(&lock->fair.names);
+    }
     contendedOwnWaitsSeen(lock);
 }
 
@@ -60,8 +40,8 @@ void contendedOwnWaitsLeft(struct lock *lock) {
     lock->own_waits_left = true;
 }
 
-void contendedOwnWaitsSeen(struct lock *lock) {
-    own_waits_left -= lock->own_waits_left;
+void contendedOwnWaitsAreSeen(struct lock *lock) {
+    own_waits_left--;
     lock->own_waits_left = false;
 }
 

@@ -59,28 +59,51 @@ void contendedConnect(const struct blockingkeyWork *work);
 /* The contended lock `name` in database `db`, or NULL. */
 struct lock *contendedFind(int db, RedisModuleString *name);
 
+/* The same in the selected database. */
+static inline struct lock *contendedFindHere(RedisModuleCtx *ctx, RedisModuleString *name) {
+    return contendedFind(RedisModule_GetSelectedDb(ctx), name);
+}
+
 /* As contendedFind, but creates the lock if there is none. If so, the caller must add a position to
  * its queue. */
 struct lock *contendedFindOrMake(int db, RedisModuleString *name);
 
 /* The lock whose `key` this is; NULL for NULL. */
-struct lock *contendedOfKey(struct blockingkey *key);
+static inline struct lock *contendedOfKey(struct blockingkey *key) {
+    return LIST_ELEMENT_OR_NULL(key, struct lock, key);
+}
 
 /* The lock in whose queue this position is, or whose queue this is. */
-struct lock *contendedOfPosition(struct position *position);
-struct lock *contendedOfQueue(struct waitqueue *queue);
+static inline struct lock *contendedOfQueue(struct waitqueue *queue) {
+    return LIST_ELEMENT(queue, struct lock, queue);
+}
+static inline struct lock *contendedOfPosition(struct position *position) {
+    return contendedOfQueue(position->queue);
+}
 
 /* The first position of this owner in the lock's queue, or NULL. */
-struct position *contendedPositionOf(const struct lock *lock, RedisModuleString *owner);
+static inline struct position *contendedPositionOf(const struct lock *lock,
+                                                   RedisModuleString *owner) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    return waitqueueOfOwner(&lock->queue, bytes, length);
+}
 
 /* Whether the keys of the lock's fair queue are up to date. */
-bool contendedIsWritten(const struct lock *lock);
+static inline bool contendedIsWritten(const struct lock *lock) {
+    return listIsEmpty(&lock->fair.unwritten) && !(lock->key.notes & CONTENDED_OTHER_POSITIONS);
+}
 
 /* contendedOwnWaitsLeft is to be called when an owner has been granted the lock and its other waits
  * for the lock still have to be checked (rule 2 of docs/design.md), and contendedOwnWaitsSeen when
  * they have been checked. The caller must have set BLOCKINGKEY_EDITED. */
 void contendedOwnWaitsLeft(struct lock *lock);
-void contendedOwnWaitsSeen(struct lock *lock);
+void contendedOwnWaitsAreSeen(struct lock *lock);
+static inline void contendedOwnWaitsSeen(struct lock *lock) {
+    if (lock->own_waits_left) {
+        contendedOwnWaitsAreSeen(lock);
+    }
+}
 
 /* Whether there is a lock for which contendedOwnWaitsLeft was called and contendedOwnWaitsSeen was
  * not. While there is one, no search for cycles must be made, because these waits may be in the

@@ -154,14 +154,10 @@ static void writePosition(struct fairqueue *fq, struct lock *lock, struct waiter
     }
 }
 
-static bool needsRefresh(const struct lock *lock, int64_t now_ms) {
-    return lock->fair.refresh_ms && now_ms >= lock->fair.refresh_ms;
-}
-
 /* If a client waits without a limit: extends the expiry of the keys when half of their time has
  * passed. */
 static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
-    if (!needsRefresh(lock, now_ms)) {
+    if (!fairnessNeedsRefresh(lock, now_ms)) {
         return;
     }
     lock->fair.refresh_ms = 0;
@@ -203,16 +199,13 @@ static bool fairnessWriteQueue(struct fairqueue *fq, struct lock *lock, int64_t 
  * changes are kept: the check of all slots has them written once the slot is this node's again, or
  * dropped once it is another node's. */
 static void putOff(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
-    if (needsRefresh(lock, now_ms)) {
+    if (fairnessNeedsRefresh(lock, now_ms)) {
         lock->fair.refresh_ms = now_ms + RETRY_MS; /* not at once: there is no event for the end */
     }
     blockingkeyWatchSlots(ctx);
 }
 
-bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
-    if (contendedIsWritten(lock) && !needsRefresh(lock, now_ms)) {
-        return true;
-    }
+bool fairnessWriteChanges(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     if (!keynamesSidesAreHere(ctx, lock->key.name)) {
         putOff(ctx, lock, now_ms);
         return true;
@@ -234,7 +227,7 @@ bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
 
 enum result fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
                          int64_t now_ms) {
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct lock *lock = contendedFindHere(ctx, name);
     fairqueueOpenToWrite(fq, ctx, name, lock ? &lock->fair.names : NULL);
     enum result usable = fairqueueCheck(fq);
     if (usable != RESULT_DONE) {
@@ -255,7 +248,7 @@ enum result fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleS
 }
 
 enum result fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct lock *lock = contendedFindHere(ctx, name);
     /* Loading again would change nothing, and would open two keys. */
     if ((lock && lock->fair.loaded) || !keynamesSidesAreHere(ctx, name)) {
         return RESULT_DONE;
@@ -336,8 +329,4 @@ bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_m
     }
     lock->key.progress = INT64_MIN;
     return true;
-}
-
-int64_t fairnessNextLook(const struct lock *lock) {
-    return lock->fair.refresh_ms ? lock->fair.refresh_ms : INT64_MAX;
 }

@@ -45,12 +45,21 @@ struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner);
  * or that has just taken over a position. */
 void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms);
 
+/* Whether the expiry of the keys is to be extended now. */
+static inline bool fairnessNeedsRefresh(const struct lock *lock, int64_t now_ms) {
+    return lock->fair.refresh_ms && now_ms >= lock->fair.refresh_ms;
+}
+
 /* Brings the keys up to date, and extends their expiry when it is time to do so. Cheap if there is
  * nothing to do. While the slot of the lock is being moved to another node, or the keys are in use,
  * the keys are not changed and the pending changes are kept. Returns false if changes are left to
  * be written because the time slice has ended, or because the keys are in use. In the latter case
  * the lock is put off. */
-bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
+bool fairnessWriteChanges(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
+static inline bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    return (contendedIsWritten(lock) && !fairnessNeedsRefresh(lock, now_ms)) ||
+           fairnessWriteChanges(ctx, lock, now_ms);
+}
 
 /* To be called when the keys have been flushed. Removes the reserved positions, because the flush
  * has removed their keys, and marks the others to be written again by fairnessWriteDown. The lock
@@ -67,6 +76,8 @@ bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
 bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
 /* When fairnessWriteDown must be called although no position has changed; INT64_MAX if never. */
-int64_t fairnessNextLook(const struct lock *lock);
+static inline int64_t fairnessNextLook(const struct lock *lock) {
+    return lock->fair.refresh_ms ? lock->fair.refresh_ms : INT64_MAX;
+}
 
 #endif

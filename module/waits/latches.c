@@ -21,8 +21,8 @@ struct latchWait {
 static void latchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 static void latchesRedirect(RedisModuleCtx *ctx, struct blockingkey *key);
 
-static const struct blockingkeyKind table_kind = {sizeof(struct latch), simplewaitIsIdle,
-                                                  simplewaitOnDrop};
+static const struct blockingkeyKind table_kind = {FEATURE_LATCH_WAITS, sizeof(struct latch),
+                                                  simplewaitIsIdle, simplewaitOnDrop};
 static const struct blockingkeyWork work = {latchesLook, latchesRedirect, simplewaitForget,
                                             .reads_only = true};
 static struct blockingkeyTable latches = {.kind = &table_kind, .work = &work};
@@ -81,14 +81,14 @@ void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name) {
         ofKey(key)->released = ofKey(key)->arrived;
         blockingkeyMarkDue(ctx, key);
     }
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct lock *lock = contendedFindHere(ctx, name);
     if (lock) {
         blockingkeyNote(ctx, &lock->key, BLOCKINGKEY_EDITED);
     }
 }
 
-void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct blockingkey *key = latches.db_count > 0 ? latchesFind(ctx, name) : NULL;
+void latchesChangedKey(RedisModuleCtx *ctx, RedisModuleString *name) {
+    struct blockingkey *key = latchesFind(ctx, name);
     if (key) {
         blockingkeyMarkDue(ctx, key);
     }

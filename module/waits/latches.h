@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "blocking/blockingkey.h"
+#include "core/features.h"
 #include "keys/latchkey.h"
 #include "redismodule.h"
 #include "server/reply.h"
@@ -34,7 +35,12 @@ void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name);
 /* To be called when a command has set the latch, has freed a lock of this name, or has changed when
  * that lock's key expires. The drain checks whether the latch is open, and when its key expires
  * now. Costs one comparison if no client waits for any latch. */
-void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name);
+void latchesChangedKey(RedisModuleCtx *ctx, RedisModuleString *name);
+static inline void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
+    if (featuresHas(FEATURE_LATCH_WAITS)) {
+        latchesChangedKey(ctx, name);
+    }
+}
 
 /* How many clients wait for latches. */
 size_t latchesWaiting(void);

@@ -14,10 +14,12 @@
 /* A first hold inherits nothing from earlier holds that were removed in another way: neither their
  * binding, nor that they were to be released. */
 static void ledgerForgetEarlier(const struct holdId *id) {
-    if (pendingreplyCount() > 0) {
+    if (featuresHas(FEATURE_PENDING_REPLIES)) {
         pendingreplyForget(id);
     }
-    sessionsUnbind(id);
+    if (featuresHas(FEATURE_SESSIONS)) {
+        sessionsUnbind(id);
+    }
 }
 
 /* The command that has made the request replies at once: with that the grant is confirmed. */
@@ -44,7 +46,9 @@ void ledgerTaken(struct holds *holds, const struct request *wants,
     if (grant->is_first) {
         ledgerForgetEarlier(&taken.id);
     }
-    pendingreplyHas(&taken.id, taken.mode, taken.has - taken.added);
+    if (featuresHas(FEATURE_PENDING_REPLIES)) {
+        pendingreplyHas(&taken.id, taken.mode, taken.has - taken.added);
+    }
     if (grant->pendingreply) {
         pendingreplyAdd(grant->pendingreply, &taken);
     } else {
@@ -55,15 +59,19 @@ void ledgerTaken(struct holds *holds, const struct request *wants,
 /* The owner has released its last hold in one mode. If it has none in the other mode either, its
  * holds are no longer bound to a connection. */
 static void unbindIfGone(struct holds *holds, RedisModuleString *owner) {
-    if (sessionsCount() == 0) {
-        return;
-    }
     struct holdsView view;
     holdsSeenBy(holds, owner, &view);
     if (!rulesOwnsAny(&view)) {
         const struct holdId id = holdsIdOf(holds, owner);
         sessionsUnbind(&id);
     }
+}
+
+static void ledgerReleasedAll(struct holds *holds, RedisModuleString *owner) {
+    if (featuresHas(FEATURE_SESSIONS)) {
+        unbindIfGone(holds, owner);
+    }
+    watchesNoteOwner(holds->ctx, holds->name, owner);
 }
 
 /* A release by the owner takes holds in flight first, and confirms the owner's grants. The release
@@ -74,14 +82,13 @@ void ledgerReleased(struct holds *holds, RedisModuleString *owner,
         return;
     }
     if (release->left == 0) {
-        unbindIfGone(holds, owner);
-        watchesNoteOwner(holds->ctx, holds->name, owner);
+        ledgerReleasedAll(holds, owner);
     }
     if (release->is_lost) {
         return;
     }
     unconfirmedEnd(holds->ctx, holds->name, owner);
-    if (pendingreplyCount() > 0) {
+    if (featuresHas(FEATURE_PENDING_REPLIES)) {
         const struct holdId id = holdsIdOf(holds, owner);
         pendingreplyReleased(&id, release->mode, release->count);
     }
@@ -108,7 +115,7 @@ static void ledgerReported(struct holds *holds, RedisModuleString *owner,
 
 void ledgerRenewed(struct holds *holds, RedisModuleString *owner,
                    struct pendingreply *pendingreply) {
-    if (pendingreply || pendingreplyCount() > 0) {
+    if (pendingreply || featuresHas(FEATURE_PENDING_REPLIES)) {
         ledgerReported(holds, owner, pendingreply);
     }
     watchesNoteOwner(holds->ctx, holds->name, owner);

@@ -7,7 +7,7 @@
  *                                           record what other commands have done to the same holds
  *   pendingreplyAwaits, pendingreplyEachAwaiting, pendingreplyIsValid
  *                                           are for replies that wait for replicas (acks.c)
- *   pendingreplyFirstLost, pendingreplyFreeLost
+ *   pendingreplyFirstLost, pendingreplyFreeHold
  *                                           are for the release of lost holds (release.c)
  *
  * The part of a hold that no delivered reply has reported is called *unreported*. Contracts are in
@@ -23,7 +23,7 @@
 #include "keys/holds.h"
 #include "server/server.h"
 #include "waits/sessions.h"
-#include "waits/unconfirmed.h"
+#include "waits/unconfirmedrecords.h"
 
 /* One hold that a reply reports or depends on. */
 struct share {
@@ -65,7 +65,7 @@ static char *pendingreplyHoldKey(RedisModuleString *name, RedisModuleString *own
 }
 
 static struct pendingreplyHold *pendingreplyOfEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct pendingreplyHold, by_hold) : NULL;
+    return LIST_ELEMENT_OR_NULL(entry, struct pendingreplyHold, by_hold);
 }
 
 static struct pendingreplyHold *inDb(struct pendingreplyHold *hold, int db) {
@@ -92,34 +92,24 @@ static struct pendingreplyHold *nextHold(const struct pendingreplyHold *hold) {
     return inDb(pendingreplyOfEntry(mapFindNext(&hold->by_hold)), hold->db);
 }
 
-static RedisModuleString *shared(RedisModuleString *string) {
-    RedisModule_RetainString(NULL, string);
-    return string;
-}
-
 static struct pendingreplyHold *newHold(const struct pendingreplyTaken *taken) {
     struct pendingreplyHold *hold = memAlloc(sizeof(*hold));
     size_t length;
     hold->db = taken->id.db;
     hold->mode = taken->mode;
     hold->name = RedisModule_CreateStringFromString(NULL, taken->id.name);
-    hold->owner = taken->owner_is_kept ? shared(taken->id.owner)
-                                       : RedisModule_CreateStringFromString(NULL, taken->id.owner);
+    hold->owner = taken->id.owner;
+    if (taken->owner_is_kept) {
+        RedisModule_RetainString(NULL, hold->owner);
+    } else {
+        hold->owner = RedisModule_CreateStringFromString(NULL, hold->owner);
+    }
     hold->count = taken->added;
     hold->is_first = taken->added == taken->has;
     hold->hold_key = pendingreplyHoldKey(taken->id.name, taken->id.owner, &length);
     mapAdd(&state.by_hold, &hold->by_hold, hold->hold_key, length);
-    featuresBegin();
+    featuresBegin(FEATURE_PENDING_REPLIES);
     return hold;
-}
-
-static void freeHold(struct pendingreplyHold *hold) {
-    mapRemove(&state.by_hold, &hold->by_hold);
-    featuresEnd();
-    RedisModule_FreeString(NULL, hold->name);
-    RedisModule_FreeString(NULL, hold->owner);
-    memFree(hold->hold_key);
-    memFree(hold);
 }
 
 static void setLost(struct pendingreplyHold *hold, bool is_lost) {
@@ -131,16 +121,25 @@ static void setLost(struct pendingreplyHold *hold, bool is_lost) {
     hold->is_lost = is_lost;
 }
 
-/* How many of its holds are unreported. */
-static int64_t unreported(const struct pendingreplyHold *hold) {
-    return hold->count - hold->retained;
+void pendingreplyFreeHold(struct pendingreplyHold *hold) {
+    if (hold->is_lost) {
+        setLost(hold, false);
+    }
+    mapRemove(&state.by_hold, &hold->by_hold);
+    featuresEnd(FEATURE_PENDING_REPLIES);
+    RedisModule_FreeString(NULL, hold->name);
+    RedisModule_FreeString(NULL, hold->owner);
+    memFree(hold->hold_key);
+    memFree(hold);
 }
 
 /* Without pending replies a hold is lost if some of it is unreported, and is freed otherwise. */
 static void pendingreplySettle(struct pendingreplyHold *hold) {
-    setLost(hold, listIsEmpty(&hold->shares) && unreported(hold) > 0);
-    if (listIsEmpty(&hold->shares) && !hold->is_lost) {
-        freeHold(hold);
+    bool has_replies = !listIsEmpty(&hold->shares);
+    if (!has_replies && pendingreplyUnreported(hold) == 0) {
+        pendingreplyFreeHold(hold);
+    } else {
+        setLost(hold, !has_replies);
     }
 }
 
@@ -161,7 +160,7 @@ void pendingreplyForget(const struct holdId *id) {
 /* `count` of its unreported holds have been removed in another way. */
 static void removePart(struct pendingreplyHold *hold, int64_t count) {
     pendingreplyKeep(hold, hold->retained + count);
-    hold->is_gone = hold->is_gone || (count > 0 && unreported(hold) == 0);
+    hold->is_gone = hold->is_gone || (count > 0 && pendingreplyUnreported(hold) == 0);
     pendingreplySettle(hold);
 }
 
@@ -172,9 +171,9 @@ void pendingreplyHas(const struct holdId *id, enum lockMode mode, int64_t count)
         if (hold->mode != mode) {
             continue;
         }
-        int64_t here = unreported(hold) < count ? unreported(hold) : count;
+        int64_t here = pendingreplyUnreported(hold) < count ? pendingreplyUnreported(hold) : count;
         count -= here;
-        removePart(hold, unreported(hold) - here);
+        removePart(hold, pendingreplyUnreported(hold) - here);
     }
 }
 
@@ -185,7 +184,7 @@ void pendingreplyReleased(const struct holdId *id, enum lockMode mode, int64_t c
         if (hold->mode != mode) {
             continue;
         }
-        int64_t part = unreported(hold) < count ? unreported(hold) : count;
+        int64_t part = pendingreplyUnreported(hold) < count ? pendingreplyUnreported(hold) : count;
         count -= part;
         removePart(hold, part);
     }
@@ -215,13 +214,7 @@ void pendingreplySwapped(int first_db, int second_db) {
 }
 
 struct pendingreplyHold *pendingreplyFirstLost(void) {
-    return state.lost.first ? LIST_ELEMENT(state.lost.first, struct pendingreplyHold, in_lost)
-                            : NULL;
-}
-
-void pendingreplyFreeLost(struct pendingreplyHold *hold) {
-    setLost(hold, false);
-    freeHold(hold);
+    return LIST_ELEMENT_OR_NULL(state.lost.first, struct pendingreplyHold, in_lost);
 }
 
 void pendingreplyPutLast(struct pendingreplyHold *lost) {
@@ -236,7 +229,7 @@ void pendingreplyPutLast(struct pendingreplyHold *lost) {
 static int64_t dependsOn(const struct pendingreplyTaken *taken, struct pendingreplyHold *first) {
     int64_t resolved = taken->has - taken->added;
     for (struct pendingreplyHold *hold = first; hold; hold = nextHold(hold)) {
-        resolved -= hold->mode == taken->mode ? unreported(hold) : 0;
+        resolved -= hold->mode == taken->mode ? pendingreplyUnreported(hold) : 0;
     }
     return taken->needs - taken->added - (resolved > 0 ? resolved : 0);
 }
@@ -245,7 +238,7 @@ static int64_t dependsOn(const struct pendingreplyTaken *taken, struct pendingre
  * them. */
 static int64_t takeFrom(const struct pendingreplyHold *hold, const struct pendingreplyTaken *taken,
                         int64_t *needed) {
-    int64_t part = hold->mode == taken->mode ? unreported(hold) : 0;
+    int64_t part = hold->mode == taken->mode ? pendingreplyUnreported(hold) : 0;
     part = part < *needed ? part : *needed;
     *needed -= part;
     return part;
@@ -279,12 +272,15 @@ static void addShare(struct pendingreply *pendingreply, struct pendingreplyHold 
     share->of = pendingreply;
     listAddLast(&pendingreply->shares, &share->in_shares);
     listAddLast(&hold->shares, &share->in_hold);
-    setLost(hold, false);
+    if (hold->is_lost) {
+        setLost(hold, false);
+    }
 }
 
 void pendingreplyAdd(struct pendingreply *pendingreply, const struct pendingreplyTaken *taken) {
-    struct pendingreplyHold *hold = firstHold(&taken->id);
-    int64_t needed = dependsOn(taken, hold);
+    struct pendingreplyHold *hold =
+        featuresHas(FEATURE_PENDING_REPLIES) ? firstHold(&taken->id) : NULL;
+    int64_t needed = hold ? dependsOn(taken, hold) : 0;
     for (; hold && needed > 0; hold = nextHold(hold)) {
         int64_t part = takeFrom(hold, taken, &needed);
         if (part > 0) {
@@ -292,10 +288,6 @@ void pendingreplyAdd(struct pendingreply *pendingreply, const struct pendingrepl
         }
     }
     addShare(pendingreply, newHold(taken), taken->added, true);
-}
-
-static struct share *ofAnswer(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct share, in_shares) : NULL;
 }
 
 void pendingreplyDrop(struct pendingreply *pendingreply) {
@@ -325,8 +317,9 @@ void pendingreplyEachAwaiting(const struct holdId *id, void (*visit)(struct ack 
 bool pendingreplyIsValid(RedisModuleCtx *ctx, const struct pendingreply *pendingreply) {
     int64_t now_ms = serverNow();
     bool stands = true;
-    struct share *share = ofAnswer(pendingreply->shares.first);
-    for (; share && stands; share = ofAnswer(share->in_shares.next)) {
+    struct share *share = LIST_ELEMENT_OR_NULL(pendingreply->shares.first, struct share, in_shares);
+    for (; share && stands;
+         share = LIST_ELEMENT_OR_NULL(share->in_shares.next, struct share, in_shares)) {
         const struct pendingreplyHold *hold = share->hold;
         const struct holdId id = {hold->db, hold->name, hold->owner};
         stands = !share->is_own || (!hold->is_gone && holdsAreThere(ctx, &id, now_ms));
@@ -353,7 +346,7 @@ static void noteUnconfirmed(RedisModuleCtx *ctx, const struct pendingreplyHold *
                                            .granted_ms = granted_ms,
                                            .is_first = of->is_first};
     if (!of->is_gone) {
-        unconfirmedBegin(&grant);
+        unconfirmedrecordsAdd(&grant);
     }
 }
 
@@ -373,7 +366,7 @@ void pendingreplyEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
     bool binds =
         delivered && pendingreply->session.client_id && serverWritableNow(ctx) != SERVER_IS_REPLICA;
     bool grants = delivered && pendingreply->granted_ms != PENDINGREPLY_RENEWAL;
-    while ((share = ofAnswer(pendingreply->shares.first))) {
+    while ((share = LIST_ELEMENT_OR_NULL(pendingreply->shares.first, struct share, in_shares))) {
         if (grants && share->is_own) {
             noteUnconfirmed(ctx, share->hold, pendingreply->granted_ms);
         }

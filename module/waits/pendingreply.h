@@ -53,6 +53,11 @@ struct pendingreplyHold {
     char *hold_key;
 };
 
+/* How many of its holds are unreported. */
+static inline int64_t pendingreplyUnreported(const struct pendingreplyHold *hold) {
+    return hold->count - hold->retained;
+}
+
 struct pendingreply;
 struct ack; /* a client whose reply waits for replicas (acks.c) */
 
@@ -112,10 +117,10 @@ size_t pendingreplyCount(void);
 void pendingreplySwapped(int first_db, int second_db);
 
 /* The first lost hold, or NULL. The caller must release `count` - `retained` of it. The hold stays
- * in the list until pendingreplyFreeLost. */
+ * in the list until pendingreplyFreeHold. */
 struct pendingreplyHold *pendingreplyFirstLost(void);
 
-void pendingreplyFreeLost(struct pendingreplyHold *hold);
+void pendingreplyFreeHold(struct pendingreplyHold *hold);
 
 /* Moves the hold to the end of the list, because it cannot be released yet. */
 void pendingreplyPutLast(struct pendingreplyHold *lost);

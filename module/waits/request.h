@@ -51,4 +51,9 @@ struct request {
     bool fenced;                     /* FENCED: the reply is to be a fencing token */
 };
 
+/* How many holds, or permits, the reply reports. */
+static inline int64_t requestCount(const struct request *wants) {
+    return wants->lock.mode == MODE_SEMAPHORE ? wants->lock.permits.count : 1;
+}
+
 #endif

@@ -7,10 +7,6 @@
 
 static struct contention sketch;
 
-static int64_t now(void) {
-    return (int64_t)RedisModule_MonotonicMicroseconds();
-}
-
 static struct contentionEvent eventOf(struct lock *lock, int64_t now_us) {
     return (struct contentionEvent){.name = &lock->key.by_name,
                                     .trail = &lock->trail,
@@ -39,18 +35,18 @@ static bool isHandOff(struct lock *lock, enum lockMode mode) {
 void toplocksEnd(struct lock *lock, const struct waiter *waiter, bool granted) {
     if (waiter->began_us) {
         lock->waiting--;
-        const struct contentionEvent event = eventOf(lock, now());
+        const struct contentionEvent event = eventOf(lock, timerNow());
         contentionEnd(&sketch, &event, waiter->began_us,
                       granted && isHandOff(lock, waiter->request.mode));
     }
 }
 
 size_t toplocksNow(struct contentionView *top, size_t count) {
-    return contentionTop(&sketch, now(), top, count);
+    return contentionTop(&sketch, timerNow(), top, count);
 }
 
 void toplocksReset(void) {
-    contentionReset(&sketch, now());
+    contentionReset(&sketch, timerNow());
 }
 
 size_t toplocksMemory(void) {

@@ -6,29 +6,21 @@
 #include <strings.h>
 
 #include "blocking/drain.h"
+#include "core/features.h"
 #include "server/server.h"
-
-void unconfirmedBegin(const struct unconfirmedGrant *grant) {
-    unconfirmedrecordsAdd(grant);
-}
-
-size_t unconfirmedCount(void) {
-    return unconfirmedrecordsCount();
-}
 
 /* ---- commands that the module receives ---- */
 
-void unconfirmedEnd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
-    if (unconfirmedCount() > 0) {
-        const struct holdId id = {RedisModule_GetSelectedDb(ctx), name, owner};
-        const struct unconfirmedHold hold = unconfirmedrecordsHold(&id);
-        unconfirmedrecordsDropHold(&hold);
-    }
+void unconfirmedEndHold(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
+    const struct holdId id = {RedisModule_GetSelectedDb(ctx), name, owner};
+    const struct unconfirmedHold hold = unconfirmedrecordsHold(&id);
+    unconfirmedrecordsDropHold(&hold);
 }
 
 /* A hold that one of its connections has confirmed is confirmed for all of them. */
 void unconfirmedRequested(RedisModuleCtx *ctx) {
-    unsigned long long client_id = unconfirmedCount() > 0 ? RedisModule_GetClientId(ctx) : 0;
+    unsigned long long client_id =
+        featuresHas(FEATURE_UNCONFIRMED) ? RedisModule_GetClientId(ctx) : 0;
     struct unconfirmedRecord *record;
     while (client_id && (record = unconfirmedrecordsOfClient(client_id))) {
         unconfirmedrecordsDropHold(&record->hold);
@@ -81,7 +73,7 @@ void unconfirmedSwapped(int first_db, int second_db) {
 }
 
 void unconfirmedKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
-    if (unconfirmedCount() > 0 && unconfirmedrecordsNoteDue(db, name)) {
+    if (featuresHas(FEATURE_UNCONFIRMED) && unconfirmedrecordsNoteDue(db, name)) {
         drainSetAlarm(ctx, 0);
     }
 }
@@ -178,7 +170,7 @@ static int64_t lookAtHold(struct look *look, const struct unconfirmedHold *hold)
 
 int64_t unconfirmedFor(RedisModuleCtx *ctx, const struct holdId *id, int64_t now_ms) {
     struct look look = {.ctx = ctx, .now_ms = now_ms};
-    if (unconfirmedCount() == 0 || serverWritableNow(ctx) == SERVER_IS_REPLICA) {
+    if (!featuresHas(FEATURE_UNCONFIRMED) || serverWritableNow(ctx) == SERVER_IS_REPLICA) {
         return -1;
     }
     const struct unconfirmedHold hold = unconfirmedrecordsHold(id);
@@ -225,7 +217,7 @@ static struct unconfirmedSummary sumUp(int64_t now_ms) {
 
 struct unconfirmedSummary unconfirmedLook(void) {
     struct unconfirmedSummary summary = {0};
-    if (unconfirmedCount() > 0) {
+    if (featuresHas(FEATURE_UNCONFIRMED)) {
         struct look look = {.ctx = RedisModule_GetThreadSafeContext(NULL), .now_ms = serverNow()};
         unconfirmedLookAtAll(&look);
         summary = sumUp(look.now_ms);

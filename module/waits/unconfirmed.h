@@ -23,18 +23,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/features.h"
 #include "keys/holds.h"
 #include "redismodule.h"
 #include "waits/unconfirmedrecords.h"
 
-/* Records the grant. To be called when the reply has just been sent to its connection. */
-void unconfirmedBegin(const struct unconfirmedGrant *grant);
-
-/* Each of the following functions costs one comparison while no grant is recorded. */
-
 /* To be called when a client has sent a command for the owner of these holds, in the selected
  * database, or when the holds have ended. */
-void unconfirmedEnd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner);
+void unconfirmedEndHold(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner);
+static inline void unconfirmedEnd(RedisModuleCtx *ctx, RedisModuleString *name,
+                                  RedisModuleString *owner) {
+    if (featuresHas(FEATURE_UNCONFIRMED)) {
+        unconfirmedEndHold(ctx, name, owner);
+    }
+}
 
 /* To be called when the connection of the running command requests a lock. */
 void unconfirmedRequested(RedisModuleCtx *ctx);
@@ -56,10 +58,6 @@ void unconfirmedLookAtDue(RedisModuleCtx *ctx, int64_t now_ms);
 
 /* To be called when SWAPDB has moved the holds to the other database. */
 void unconfirmedSwapped(int first_db, int second_db);
-
-/* How many grants are recorded, including grants that have been confirmed or have ended since the
- * last check. */
-size_t unconfirmedCount(void);
 
 /* How many ms before `now_ms` the first unconfirmed grant of these holds was made; -1 if they are
  * confirmed, or were not granted after a wait. */

@@ -24,7 +24,7 @@ static struct {
 } state;
 
 static struct unconfirmedRecord *unconfirmedrecordsOfLink(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct unconfirmedRecord, in_order) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct unconfirmedRecord, in_order);
 }
 
 struct unconfirmedRecord *unconfirmedrecordsNext(const struct unconfirmedRecord *record) {
@@ -35,17 +35,7 @@ struct unconfirmedRecord *unconfirmedrecordsFirst(void) {
     return unconfirmedrecordsOfLink(state.known.first);
 }
 
-size_t unconfirmedrecordsCount(void) {
-    return state.known.length;
-}
-
 /* ---- finding ---- */
-
-struct unconfirmedText unconfirmedrecordsText(const RedisModuleString *string) {
-    struct unconfirmedText text;
-    text.bytes = RedisModule_StringPtrLen(string, &text.length);
-    return text;
-}
 
 bool unconfirmedrecordsSame(const struct unconfirmedText *a, const struct unconfirmedText *b) {
     return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
@@ -62,29 +52,18 @@ static uint64_t tailOf(const struct unconfirmedText *text) {
     return tail;
 }
 
-static unsigned unconfirmedrecordsBucketOf(uint64_t hash) {
-    return (unsigned)((hash * UINT64_C(0xd6e8feb86659fd93)) >> 32) & (BUCKETS - 1);
-}
-
-static uint64_t hashOfName(const struct unconfirmedText *name) {
-    return tailOf(name) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-static unsigned nameBucketOf(const struct unconfirmedText *name) {
-    return unconfirmedrecordsBucketOf(hashOfName(name));
-}
+#define BUCKET_OF(hash) ((unsigned)(((hash)*UINT64_C(0xd6e8feb86659fd93)) >> 32) & (BUCKETS - 1))
+#define HASH_OF_NAME(name) (tailOf(name) * UINT64_C(0x9e3779b97f4a7c15))
+#define CLIENTS_BUCKET(client_id) (&state.by_client[(client_id) & (BUCKETS - 1)])
 
 /* The database is not part of the hash, because SWAPDB changes it. */
 struct unconfirmedHold unconfirmedrecordsHold(const struct holdId *id) {
     struct unconfirmedHold hold = {unconfirmedrecordsText(id->name),
                                    unconfirmedrecordsText(id->owner), 0, 0, id->db};
-    hold.name_bucket = nameBucketOf(&hold.name);
-    hold.bucket = unconfirmedrecordsBucketOf(hashOfName(&hold.name) + tailOf(&hold.owner));
+    uint64_t hash = HASH_OF_NAME(&hold.name);
+    hold.name_bucket = BUCKET_OF(hash);
+    hold.bucket = BUCKET_OF(hash + tailOf(&hold.owner));
     return hold;
-}
-
-static struct unconfirmedRecord **bucketOfClient(unsigned long long client_id) {
-    return &state.by_client[client_id & (BUCKETS - 1)];
 }
 
 /* The first record of this hold in the bucket, from `record` on, or NULL. */
@@ -107,7 +86,7 @@ struct unconfirmedRecord *unconfirmedrecordsNextOfHold(const struct unconfirmedR
 }
 
 struct unconfirmedRecord *unconfirmedrecordsOfClient(unsigned long long client_id) {
-    struct unconfirmedRecord *record = *bucketOfClient(client_id);
+    struct unconfirmedRecord *record = *CLIENTS_BUCKET(client_id);
     while (record && record->client_id != client_id) {
         record = record->next_of_client;
     }
@@ -122,7 +101,7 @@ static void leaveBuckets(struct unconfirmedRecord *record) {
         at = &(*at)->next_of_hold;
     }
     *at = record->next_of_hold;
-    at = bucketOfClient(record->client_id);
+    at = CLIENTS_BUCKET(record->client_id);
     while (*at != record) {
         at = &(*at)->next_of_client;
     }
@@ -133,7 +112,7 @@ void unconfirmedrecordsDrop(struct unconfirmedRecord *record) {
     leaveBuckets(record);
     listRemove(&state.by_name[record->hold.name_bucket], &record->of_name);
     listRemove(&state.known, &record->in_order);
-    featuresEnd();
+    featuresEnd(FEATURE_UNCONFIRMED);
     state.due -= record->is_due;
     RedisModule_FreeString(NULL, record->name);
     RedisModule_FreeString(NULL, record->owner);
@@ -157,14 +136,14 @@ static struct unconfirmedRecord *unconfirmedrecordsTake(void) {
 
 static void unconfirmedrecordsJoin(struct unconfirmedRecord *record) {
     struct unconfirmedRecord **of_hold = &state.by_hold[record->hold.bucket];
-    struct unconfirmedRecord **of_client = bucketOfClient(record->client_id);
+    struct unconfirmedRecord **of_client = CLIENTS_BUCKET(record->client_id);
     record->next_of_hold = *of_hold;
     *of_hold = record;
     record->next_of_client = *of_client;
     *of_client = record;
     listAddLast(&state.by_name[record->hold.name_bucket], &record->of_name);
     listAddLast(&state.known, &record->in_order);
-    featuresBegin();
+    featuresBegin(FEATURE_UNCONFIRMED);
 }
 
 void unconfirmedrecordsDropHold(const struct unconfirmedHold *hold) {
@@ -199,7 +178,7 @@ void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant) {
 /* ---- records of a changed key ---- */
 
 static struct unconfirmedRecord *unconfirmedrecordsOfName(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct unconfirmedRecord, of_name) : NULL;
+    return LIST_ELEMENT_OR_NULL(link, struct unconfirmedRecord, of_name);
 }
 
 static void noteDue(struct unconfirmedRecord *record) {
@@ -211,7 +190,7 @@ bool unconfirmedrecordsNoteDue(int db, RedisModuleString *name) {
     const struct unconfirmedText text = unconfirmedrecordsText(name);
     size_t due = state.due;
     struct unconfirmedRecord *record =
-        unconfirmedrecordsOfName(state.by_name[nameBucketOf(&text)].first);
+        unconfirmedrecordsOfName(state.by_name[BUCKET_OF(HASH_OF_NAME(&text))].first);
     for (; record; record = unconfirmedrecordsOfName(record->of_name.next)) {
         if (record->hold.db == db && unconfirmedrecordsSame(&record->hold.name, &text)) {
             noteDue(record);

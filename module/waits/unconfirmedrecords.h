@@ -54,7 +54,11 @@ struct unconfirmedRecord {
 };
 
 /* The bytes of a string, which still belong to the string; and whether two texts are equal. */
-struct unconfirmedText unconfirmedrecordsText(const RedisModuleString *string);
+static inline struct unconfirmedText unconfirmedrecordsText(const RedisModuleString *string) {
+    struct unconfirmedText text;
+    text.bytes = RedisModule_StringPtrLen(string, &text.length);
+    return text;
+}
 bool unconfirmedrecordsSame(const struct unconfirmedText *a, const struct unconfirmedText *b);
 
 /* The key by which the records of these holds are found. It points to the bytes of the strings in
@@ -69,9 +73,6 @@ void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant);
 /* Free this record, or all records of this hold. `hold` may belong to a record that is freed. */
 void unconfirmedrecordsDrop(struct unconfirmedRecord *record);
 void unconfirmedrecordsDropHold(const struct unconfirmedHold *hold);
-
-/* How many records there are. */
-size_t unconfirmedrecordsCount(void);
 
 /* The oldest record, and the next one; the first record of a hold, and the next one; the record of
  * the grant that this connection received last. NULL if there is none. */

@@ -8,6 +8,7 @@
 
 #include "blocking/blocked.h"
 #include "core/list.h"
+#include "core/mem.h"
 #include "core/waitqueue.h"
 #include "redismodule.h"
 #include "waits/request.h"
@@ -39,9 +40,17 @@ struct waiter {
 };
 
 /* The waiter whose position this is. */
-struct waiter *waiterOfPosition(struct position *position);
+static inline struct waiter *waiterOfPosition(struct position *position) {
+    return LIST_ELEMENT(position->request, struct waiter, request);
+}
 
 /* Frees a waiter. Nothing may refer to it any more. */
-void waiterFree(struct waiter *waiter);
+static inline void waiterFree(struct waiter *waiter) {
+    for (size_t i = 0; i < waiter->key_count; i++) {
+        RedisModule_FreeString(NULL, waiter->keys[i].name);
+    }
+    RedisModule_FreeString(NULL, waiter->wants.owner);
+    memFree(waiter);
+}
 
 #endif

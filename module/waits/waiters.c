@@ -158,11 +158,17 @@ static void waitersAwaitReplicas(RedisModuleCtx *ctx, struct waiter *waiter,
     acksGoOn(ctx, &waiter->client, &answer);
 }
 
+/* Since when the wait is counted: a position of a fair queue may be older than the server. */
+static int64_t waitersCountedFrom(const struct waiter *waiter) {
+    bool is_fair = waiter->request.discipline == FAIR;
+    return is_fair ? fairqueueCountedFrom(waiter->since_ms) : waiter->since_ms;
+}
+
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
                   const struct waitersGranted *granted) {
     (void)failpoint(FAILPOINT_ANSWER);
     statsCount(STATS_GRANTED_AFTER_WAIT);
-    statsWaited(granted->now_ms - fairqueueCountedFrom(waiter->since_ms));
+    statsWaited(granted->now_ms - waitersCountedFrom(waiter));
     if (waiter->wants.replicas.count > 0) {
         waitersAwaitReplicas(ctx, waiter, granted);
     } else {
@@ -372,7 +378,7 @@ void waitersMoveFirst(struct waiter *waiter) {
 
 struct waiter *waitersFirstNewcomer(void) {
     struct waitRequest *first = waitgraphFirstNewcomer(&graph);
-    return first ? LIST_ELEMENT(first, struct waiter, request) : NULL;
+    return LIST_ELEMENT_OR_NULL(first, struct waiter, request);
 }
 
 size_t waitersNewcomerCount(void) {

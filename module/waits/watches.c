@@ -49,8 +49,8 @@ struct watch {
 
 static void watchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 
-static const struct blockingkeyKind table_kind = {sizeof(struct watched), simplewaitIsIdle,
-                                                  simplewaitOnDrop};
+static const struct blockingkeyKind table_kind = {FEATURE_WATCHES, sizeof(struct watched),
+                                                  simplewaitIsIdle, simplewaitOnDrop};
 static const struct blockingkeyWork work = {watchesLook, simplewaitRedirect, simplewaitForget,
                                             .reads_only = true};
 static struct blockingkeyTable watched_locks = {.kind = &table_kind, .work = &work};
@@ -88,7 +88,7 @@ static bool watchesIsOf(const struct waitRequest *request, const char *owner, si
 }
 
 static struct claimants claimantsOf(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct lock *lock = contendedFindHere(ctx, name);
     struct position *head = lock ? waitqueueFirst(&lock->queue) : NULL;
     if (!head) {
         return (struct claimants){NULL, false};
@@ -172,7 +172,7 @@ enum result watchesBegin(struct holds *holds, const struct watchRequest *request
 
 /* ---- what commands report ---- */
 
-void watchesNoteOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
+void watchesNoteAllOfOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
     struct watched *watched = watchesFind(ctx, name);
     if (!watched) {
         return;

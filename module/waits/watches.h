@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/features.h"
 #include "keys/holds.h"
 #include "redismodule.h"
 #include "server/reply.h"
@@ -37,7 +38,13 @@ enum result watchesBegin(struct holds *holds, const struct watchRequest *request
  * lock. */
 
 /* This owner has lost a hold, or has a lease that may expire sooner. */
-void watchesNoteOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner);
+void watchesNoteAllOfOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner);
+static inline void watchesNoteOwner(RedisModuleCtx *ctx, RedisModuleString *name,
+                                    RedisModuleString *owner) {
+    if (featuresHas(FEATURE_WATCHES)) {
+        watchesNoteAllOfOwner(ctx, name, owner);
+    }
+}
 /* Any owner may have lost its holds. */
 void watchesNoteAll(RedisModuleCtx *ctx, RedisModuleString *name);
 /* A position has been added to the lock's queue. */
