@@ -144,7 +144,7 @@ static struct blockingkey *firstDue(bool reads_only) {
 
 static void setAlarmUnlessUsed(RedisModuleCtx *ctx, const struct blockingkey *key) {
     if (!key->in_use) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_KEYS, 0);
     }
 }
 
@@ -212,7 +212,7 @@ void blockingkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
         blockingkeyEach(table, db, noteEvent, &notes);
     }
     if (firstDue(false) || firstDue(true)) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_KEYS, 0);
     }
 }
 
@@ -221,7 +221,7 @@ void blockingkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
 static void timeToLook(RedisModuleCtx *ctx, struct timer *timer) {
     struct blockingkey *key = TIMER_OWNER(timer, struct blockingkey, timer);
     addToDue(key);
-    drainRunSoon(ctx);
+    drainRunSoon(ctx, DRAIN_KEYS);
 }
 
 void blockingkeyWatch(RedisModuleCtx *ctx, struct blockingkey *key, int64_t at_ms, int64_t now_ms) {
@@ -257,7 +257,7 @@ bool blockingkeyAreDue(void) {
 }
 
 /* Returns whether the key could be checked; if not, it is still due. */
-static bool lookOrPostpone(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
+static bool blockingkeyLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
     const struct blockingkeyWork *work = key->table->work;
     RedisModule_SelectDb(ctx, key->db);
     (void)failpoint(FAILPOINT_DRAIN_LOCK);
@@ -277,29 +277,26 @@ static bool lookOrPostpone(RedisModuleCtx *ctx, struct blockingkey *key, int64_t
     return false;
 }
 
-/* Returns whether the server refused a write, as it would for all other keys of this list. */
-static bool blockingkeyWorkOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
-    struct blockingkey *key;
-    while ((key = firstDue(reads_only)) && !timesliceHasEnded()) {
-        if (!lookOrPostpone(ctx, key, now_ms)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The two lists are first in alternate runs, so that neither uses up the time of the other.
  * Equivalent: checks that only read would also go on with the retry, some ms later. */
 void blockingkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
     static bool readers_first;
     readers_first = !readers_first;
-    bool refused = blockingkeyWorkOn(ctx, readers_first, now_ms);
-    refused = blockingkeyWorkOn(ctx, !readers_first, now_ms) || refused;
+    bool refused = false;
+    for (int i = 0; i < 2; i++) {
+        bool reads_only = readers_first == (i == 0), is_refused = false;
+        struct blockingkey *key;
+        while (!is_refused && (key = firstDue(reads_only)) && !timesliceHasEnded()) {
+            is_refused = !blockingkeyLook(ctx, key, now_ms);
+        }
+        refused = refused || is_refused; /* all other keys of this list would be, too */
+    }
     redirectForget();
+    drainClearAlarm(DRAIN_KEYS); /* what has become due and was checked has set it */
     if (firstDue(true) || (firstDue(false) && !refused)) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_KEYS, 0);
     } else if (refused) {
-        drainRetry(ctx);
+        drainRetry(ctx, DRAIN_KEYS);
     }
 }
 
@@ -309,6 +306,6 @@ void blockingkeyForgetDue(RedisModuleCtx *ctx) {
         key->table->work->forget(ctx, key);
     }
     if (key) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_KEYS, 0);
     }
 }

@@ -1,9 +1,9 @@
 /* The drain: the only place outside a client's command where the module writes keys.
  *
- * Callbacks only record what has happened, and set the alarm, which is a timer. The timer runs the
- * drain, which does its jobs in the order of a table that module.c passes. The drain runs in a
- * timer because only in a timer a write is allowed and is replicated as a whole (docs/design.md,
- * "The two truths").
+ * Callbacks only record what has happened, and request the kind of work that it makes necessary.
+ * The drain does the kinds of work that are due, in the order of enum drainWork. It runs in a timer
+ * because only in a timer a write is allowed and is replicated as a whole (docs/design.md, "The two
+ * truths").
  */
 #ifndef LOCK_DRAIN_H
 #define LOCK_DRAIN_H
@@ -14,8 +14,25 @@
 
 #include "redismodule.h"
 
-/* One kind of work. Each function does as much as the time slice allows (timeslice.h), and sets the
- * alarm again for the rest. */
+/* The kinds of work, in the order in which they are done. The order matters: grant passes run
+ * before the search for cycles, because they may grant what a newcomer waits for; and holds of
+ * clients that died, or that replicas have not acknowledged, are released before both. */
+enum drainWork {
+    DRAIN_LOST_HOLDS,     /* to release holds whose reply was lost */
+    DRAIN_REFUSED_ACKS,   /* to release holds that replicas have not acknowledged */
+    DRAIN_KEYS,           /* to check the keys that are due */
+    DRAIN_CANCELLATIONS,  /* to end cancelled waits */
+    DRAIN_CYCLES,         /* to search for cycles */
+    DRAIN_DELAYED_QUEUES, /* to deliver what is due */
+    DRAIN_SCAN,           /* to look for delayed queues that another server has written */
+    DRAIN_ACKS_END,       /* to stop watching the event loop */
+    DRAIN_CHANGED_GRANTS, /* to check unconfirmed grants whose key has changed */
+    DRAIN_NULL_REPLIES,   /* to send null to clients */
+    DRAIN_WORK_COUNT
+};
+
+/* How one kind of work is done. Each function does as much as the time slice allows (timeslice.h),
+ * and requests the rest again. */
 struct drainJob {
     /* Does the work that callbacks and commands have recorded. The server accepts writes, but may
      * still refuse a write to a single key. */
@@ -24,26 +41,32 @@ struct drainJob {
      * is nothing to do. */
     void (*forget)(RedisModuleCtx *ctx);
     /* Does the work that needs no write, because the server accepts no writes now
-     * (serverWritableNow). The drain runs again after a while. NULL if there is no such work. */
+     * (serverWritableNow). The work is due again after a while. NULL if there is no such work. */
     void (*hold)(RedisModuleCtx *ctx, int64_t now_ms);
 };
 
-/* Sets the jobs of the drain. To be called once, at load. `done` is called after each run. */
-void drainConnect(const struct drainJob *jobs, size_t count, void (*done)(void));
+/* Sets the jobs of the drain, one for each kind of work. To be called once, at load. `done` is
+ * called after each run. */
+void drainConnect(const struct drainJob jobs[DRAIN_WORK_COUNT], void (*done)(void));
 
-/* Makes the drain run after `delay_ms`, or, if this is 0, as soon as the running command or
- * callback has ended. If the alarm is set more than once, only the earliest time is used. So a job
- * that needs a later run sets the alarm again when it runs. Allowed in every callback. */
-void drainSetAlarm(RedisModuleCtx *ctx, int64_t delay_ms);
+/* Makes this work due in `delay_ms`, or, if this is 0, as soon as the running command or callback
+ * has ended, unless it is due earlier. Allowed in every callback. */
+void drainSetAlarm(RedisModuleCtx *ctx, enum drainWork work, int64_t delay_ms);
 
-/* Makes the drain run again after a while. For a pause, a load or a refusal to write, because there
+/* Makes this work due again after a while. For a pause, a load or a refusal to write, because there
  * is no event for its end. */
-void drainRetry(RedisModuleCtx *ctx);
+void drainRetry(RedisModuleCtx *ctx, enum drainWork work);
 
-/* Runs the drain now, or sets the alarm if the drain has run within the last millisecond. Only to
- * be called in the callback of a timer, where writes are allowed. The alarm is a second timer,
- * which would run up to a millisecond later. */
-void drainRunSoon(RedisModuleCtx *ctx);
+/* There is none of this work left, although it has been requested. */
+void drainClearAlarm(enum drainWork work);
+
+/* Makes this work due, and has the drain run when the callback of the timer in which this is called
+ * has returned, or a little later if the drain has run within the last millisecond. Only to be
+ * called in the callback of a timer. */
+void drainRunSoon(RedisModuleCtx *ctx, enum drainWork work);
+
+/* The drain, for timerConnect: runs after the callback of a timer that has called drainRunSoon. */
+void drainRun(RedisModuleCtx *ctx);
 
 /* Wakes the event loop. To be called after a timer has been set in a callback that may run just
  * before the server sleeps, because Redis 7.0 has already decided by then how long it sleeps,

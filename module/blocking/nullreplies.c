@@ -64,7 +64,7 @@ void nullrepliesSend(RedisModuleCtx *ctx, struct blocked *client) {
     struct pending *pending = memAlloc(sizeof(*pending));
     blockedMove(client, &pending->client, &kind);
     listAddLast(&replies.pending, &pending->in_list);
-    drainSetAlarm(ctx, 0);
+    drainSetAlarm(ctx, DRAIN_NULL_REPLIES, 0);
 }
 
 void nullrepliesGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
@@ -78,6 +78,6 @@ void nullrepliesGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
         first = timesliceHasEnded() ? NULL : replies.pending.first;
     }
     if (!listIsEmpty(&replies.pending)) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_NULL_REPLIES, 0);
     }
 }

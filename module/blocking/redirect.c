@@ -47,10 +47,11 @@ static enum clusternodesName preferredName(RedisModuleCtx *ctx) {
 static struct {
     RedisModuleCallReply *nodes; /* NULL: not queried yet, or no reply */
     enum clusternodesName name;
-    bool asked;
     int slot;                 /* of `error`; -1: none */
     RedisModuleString *error; /* NULL: cannot be determined */
 } found = {.slot = -1};
+
+bool redirect_has_asked;
 
 static void forgetRoute(void) {
     found.slot = -1;
@@ -60,20 +61,20 @@ static void forgetRoute(void) {
     }
 }
 
-void redirectForget(void) {
+void redirectForgetAll(void) {
     forgetRoute();
     if (found.nodes) {
         RedisModule_FreeCallReply(found.nodes);
         found.nodes = NULL;
     }
-    found.asked = false;
+    redirect_has_asked = false;
 }
 
 static void askOnce(RedisModuleCtx *ctx) {
-    if (!found.asked) {
+    if (!redirect_has_asked) {
         found.nodes = RedisModule_Call(ctx, "CLUSTER", "c", "NODES");
         found.name = preferredName(ctx);
-        found.asked = true;
+        redirect_has_asked = true;
     }
 }
 

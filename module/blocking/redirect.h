@@ -6,6 +6,8 @@
 #ifndef LOCK_REDIRECT_H
 #define LOCK_REDIRECT_H
 
+#include <stdbool.h>
+
 #include "redismodule.h"
 
 /* The error text for a client that waits for this key, which this node no longer serves. It is
@@ -17,6 +19,12 @@ RedisModuleString *redirectFind(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* Forgets the result of the query. To be called when all clients have been redirected, because
  * later the slot may be served by another node. */
-void redirectForget(void);
+void redirectForgetAll(void);
+extern bool redirect_has_asked; /* only for redirectForget */
+static inline void redirectForget(void) {
+    if (redirect_has_asked) {
+        redirectForgetAll();
+    }
+}
 
 #endif

@@ -51,26 +51,22 @@ static const int module_options = REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
                                   REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD |
                                   VALKEY9_OPTION_HANDLE_ATOMIC_SLOT_MIGRATION;
 
-/* The order matters: grant passes run before the search for cycles, because they may grant what a
- * newcomer waits for; and holds of clients that died, or that replicas have not acknowledged, are
- * released before both. A wait that the search ends makes its locks due, and so sets the alarm
- * again. */
-static const struct drainJob drain_jobs[] = {
-    {releaseLost, releaseForgetLost, NULL},
-    {releaseRefused, NULL, acksHold},
-    {blockingkeyWorkDue, blockingkeyForgetDue, NULL},
-    {cancelledGoOn, cancelledForget, cancelledGoOn},
-    {deadlockSearch, deadlockForget, deadlockHold},
-    {deliverDue, NULL, deliverHold},
-    {scanGoOn, scanForget, NULL},
-    {acksRest, acksForget, NULL},
-    {unconfirmedLookAtDue, NULL, NULL},
-    {nullrepliesGoOn, NULL, nullrepliesGoOn},
+static const struct drainJob drain_jobs[DRAIN_WORK_COUNT] = {
+    [DRAIN_LOST_HOLDS] = {releaseLost, releaseForgetLost, NULL},
+    [DRAIN_REFUSED_ACKS] = {releaseRefused, NULL, acksHold},
+    [DRAIN_KEYS] = {blockingkeyWorkDue, blockingkeyForgetDue, NULL},
+    [DRAIN_CANCELLATIONS] = {cancelledGoOn, cancelledForget, cancelledGoOn},
+    [DRAIN_CYCLES] = {deadlockSearch, deadlockForget, deadlockHold},
+    [DRAIN_DELAYED_QUEUES] = {deliverDue, NULL, deliverHold},
+    [DRAIN_SCAN] = {scanGoOn, scanForget, NULL},
+    [DRAIN_ACKS_END] = {acksRest, acksForget, NULL},
+    [DRAIN_CHANGED_GRANTS] = {unconfirmedLookAtDue, NULL, NULL},
+    [DRAIN_NULL_REPLIES] = {nullrepliesGoOn, NULL, nullrepliesGoOn},
 };
 
 static void onQuarantineEnd(RedisModuleCtx *ctx) {
     fairqueueQuarantineEnded(serverNow());
-    deadlockQuarantineEnded();
+    deadlockQuarantineEnded(ctx);
     contendedQuarantineEnded(ctx);
 }
 
@@ -80,14 +76,14 @@ static const struct configCalls config_calls = {quarantineConfigured, sessionsCo
 static const struct quarantineCalls quarantine_calls = {eventsWatchClock, onQuarantineEnd};
 
 static void connect(void) {
-    drainConnect(drain_jobs, sizeof(drain_jobs) / sizeof(drain_jobs[0]), lockcheckAfterDrain);
+    drainConnect(drain_jobs, lockcheckAfterDrain);
     contendedConnect(&pass_work);
     sessionsConnect(releaseSession);
     configConnect(&config_calls);
     quarantineConnect(&quarantine_calls);
     queuesConnect(eventsWatchDelays);
     tallyConnect(eventsWatchKeys);
-    timerConnect(eventsWatchClock);
+    timerConnect(eventsWatchClock, drainRun);
 }
 
 int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {

@@ -60,7 +60,7 @@ struct sip {
 
 /* Whole words are read in the byte order of the machine, because the hash never leaves the process.
  * The last word has the rest of the bytes, fewer than eight, and the length in the highest byte. */
-static uint64_t hashBytes(const char *bytes, size_t length) {
+uint64_t mapHash(const char *bytes, size_t length) {
     struct sip v = {
         hash_seed[0] ^ UINT64_C(0x736f6d6570736575), hash_seed[1] ^ UINT64_C(0x646f72616e646f6d),
         hash_seed[0] ^ UINT64_C(0x6c7967656e657261), hash_seed[1] ^ UINT64_C(0x7465646279746573)};
@@ -82,22 +82,17 @@ static uint64_t hashBytes(const char *bytes, size_t length) {
     return v.a ^ v.b ^ v.c ^ v.d;
 }
 
-uint64_t mapHash(const char *bytes, size_t length) {
-    return hashBytes(bytes, length);
-}
-
 /* ---- the map ---- */
 
-static struct mapEntry **hashmapBucketOf(const struct map *map, uint64_t hash) {
-    if (map->old && (hash & (map->old_count - 1)) >= map->moved) {
-        return &map->old[hash & (map->old_count - 1)];
-    }
-    return &map->buckets[hash & (map->bucket_count - 1)];
-}
+/* Where the first entry of the bucket is linked: in the old array, until the bucket is moved. */
+#define HASHMAP_BUCKET(map, hash)                                    \
+    ((map)->old && ((hash) & ((map)->old_count - 1)) >= (map)->moved \
+         ? &(map)->old[(hash) & ((map)->old_count - 1)]              \
+         : &(map)->buckets[(hash) & ((map)->bucket_count - 1)])
 
 /* The first entry with this key, or NULL. */
 static struct mapEntry *scan(const struct map *map, const char *key, size_t length, uint64_t hash) {
-    struct mapEntry *entry = *hashmapBucketOf(map, hash);
+    struct mapEntry *entry = *HASHMAP_BUCKET(map, hash);
     for (; entry; entry = entry->next) {
         if (entry->hash == hash && entry->key_length == length &&
             memcmp(entry->key, key, length) == 0) {
@@ -109,7 +104,7 @@ static struct mapEntry *scan(const struct map *map, const char *key, size_t leng
 
 /* Puts an entry that is the first of its key into its bucket. */
 static void linkFirst(struct map *map, struct mapEntry *entry) {
-    struct mapEntry **bucket = hashmapBucketOf(map, entry->hash);
+    struct mapEntry **bucket = HASHMAP_BUCKET(map, entry->hash);
     entry->next = *bucket;
     *bucket = entry;
 }
@@ -138,25 +133,26 @@ static void moveSome(struct map *map) {
     }
 }
 
-static void hashmapResize(struct map *map, size_t bucket_count) {
-    map->old = map->buckets;
-    map->old_count = map->bucket_count;
-    map->buckets = memAlloc(bucket_count * sizeof(struct mapEntry *));
-    map->bucket_count = bucket_count;
-}
-
 static void hashmapMakeRoom(struct map *map) {
+    size_t count = map->bucket_count;
     if (map->old) {
         moveSome(map);
-    } else if (map->used >= map->bucket_count / 2) {
-        hashmapResize(map, map->bucket_count ? map->bucket_count * 2 : INITIAL_BUCKETS);
-    } else if (map->bucket_count > INITIAL_BUCKETS && map->used < map->bucket_count / HARDLY_USED) {
-        hashmapResize(map, map->bucket_count / 2);
+        return;
+    }
+    if (map->used >= count / 2) {
+        count = count ? count * 2 : INITIAL_BUCKETS;
+    } else if (count > INITIAL_BUCKETS && map->used < count / HARDLY_USED) {
+        count /= 2;
+    }
+    if (count != map->bucket_count) {
+        map->old = map->buckets;
+        map->old_count = map->bucket_count;
+        map->buckets = memAlloc(count * sizeof(struct mapEntry *));
+        map->bucket_count = count;
     }
 }
 
-/* Adds an entry whose key and hash are set. */
-static void addHashed(struct map *map, struct mapEntry *entry) {
+void mapAddHashed(struct map *map, struct mapEntry *entry) {
     hashmapMakeRoom(map);
     struct mapEntry *first = scan(map, entry->key, entry->key_length, entry->hash);
     if (first) {
@@ -170,21 +166,9 @@ static void addHashed(struct map *map, struct mapEntry *entry) {
     map->used++;
 }
 
-void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key_length) {
-    *entry =
-        (struct mapEntry){.key = key, .key_length = key_length, .hash = hashBytes(key, key_length)};
-    addHashed(map, entry);
-}
-
-void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *other) {
-    *entry =
-        (struct mapEntry){.key = other->key, .key_length = other->key_length, .hash = other->hash};
-    addHashed(map, entry);
-}
-
 /* Puts the entry into the bucket in the place of `first`, the first entry of the same key. */
 static void replaceFirst(struct map *map, struct mapEntry *first, struct mapEntry *entry) {
-    struct mapEntry **at = hashmapBucketOf(map, first->hash);
+    struct mapEntry **at = HASHMAP_BUCKET(map, first->hash);
     while (*at != first) {
         at = &(*at)->next;
     }
@@ -213,7 +197,7 @@ void mapAddBefore(struct map *map, struct mapEntry *entry, const char *key,
 /* Unlinks the first entry of its key. The next entry of the same key, if any, takes its place in
  * the bucket. */
 static void unlinkFirst(struct map *map, struct mapEntry *entry) {
-    struct mapEntry **at = hashmapBucketOf(map, entry->hash);
+    struct mapEntry **at = HASHMAP_BUCKET(map, entry->hash);
     while (*at != entry) {
         assert(*at); /* else the entry is in no map, or in another one */
         at = &(*at)->next;
@@ -252,7 +236,7 @@ void mapRemove(struct map *map, struct mapEntry *entry) {
 }
 
 struct mapEntry *mapFind(const struct map *map, const char *key, size_t key_length) {
-    return map->used ? scan(map, key, key_length, hashBytes(key, key_length)) : NULL;
+    return map->used ? scan(map, key, key_length, mapHash(key, key_length)) : NULL;
 }
 
 struct mapEntry *mapFindLike(const struct map *map, const struct mapEntry *other) {

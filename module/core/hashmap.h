@@ -43,12 +43,25 @@ void mapSeed(const uint64_t seed[2]);
 /* The hash of these bytes with the seed of mapSeed, for a caller that has no map. */
 uint64_t mapHash(const char *bytes, size_t length);
 
+/* Adds an entry whose `key`, `key_length` and `hash` are set, and everything else is zero. */
+void mapAddHashed(struct map *map, struct mapEntry *entry);
+
 /* Adds `entry` under the key's bytes, which still belong to the caller. */
-void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key_length);
+static inline void mapAdd(struct map *map, struct mapEntry *entry, const char *key,
+                          size_t key_length) {
+    *entry =
+        (struct mapEntry){.key = key, .key_length = key_length, .hash = mapHash(key, key_length)};
+    mapAddHashed(map, entry);
+}
 
 /* As mapAdd, with the key of `other`, which is in another map. This saves the computation of the
  * hash. */
-void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *other);
+static inline void mapAddLike(struct map *map, struct mapEntry *entry,
+                              const struct mapEntry *other) {
+    *entry =
+        (struct mapEntry){.key = other->key, .key_length = other->key_length, .hash = other->hash};
+    mapAddHashed(map, entry);
+}
 
 /* Adds `entry` under the key's bytes, which must be equal to the key of `other`, directly before
  * `other`. mapFind and mapFindNext return `entry` just before `other`. */

@@ -108,7 +108,7 @@ static struct delayedQueue *queuesMake(int db, RedisModuleString *name) {
 
 static void queuesSetAlarmAt(RedisModuleCtx *ctx, int64_t at_ms) {
     int64_t now_ms = serverNow();
-    drainSetAlarm(ctx, at_ms > now_ms ? at_ms - now_ms : 0);
+    drainSetAlarm(ctx, DRAIN_DELAYED_QUEUES, at_ms > now_ms ? at_ms - now_ms : 0);
 }
 
 static struct delayedQueue *queuesFirst(const struct heap *line) {
@@ -267,7 +267,7 @@ void queuesForgetAll(RedisModuleCtx *ctx, int number) {
         }
     }
     if (!listIsEmpty(&queues.aside)) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_DELAYED_QUEUES, 0);
     }
 }
 
@@ -290,7 +290,7 @@ void queuesFreeForgotten(RedisModuleCtx *ctx) {
         is_over = timesliceHasEnded();
     }
     if (!listIsEmpty(&queues.aside)) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_DELAYED_QUEUES, 0);
     }
 }
 

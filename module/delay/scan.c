@@ -30,7 +30,7 @@ bool scanIsRunning(void) {
 void scanBegin(RedisModuleCtx *ctx) {
     scan.is_running = true;
     scan.restarts = true;
-    drainSetAlarm(ctx, 0);
+    drainSetAlarm(ctx, DRAIN_SCAN, 0);
 }
 
 void scanSwapped(RedisModuleCtx *ctx) {
@@ -141,6 +141,6 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     }
     scan.is_running = continues || scan.restarts;
     if (scan.is_running) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_SCAN, 0);
     }
 }

@@ -58,12 +58,12 @@ static bool canPass(RedisModuleCtx *ctx, const struct lock *lock) {
 static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     bool is_due = lock->key.due;
     if (is_due && canPass(ctx, lock)) {
-        passRun(ctx, lock, now_ms);
+        passRun(ctx, &lock->key, now_ms);
         return;
     }
     blockingkeyEndUse(ctx, &lock->key);
     if (is_due) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_KEYS, 0);
     }
 }
 

@@ -29,12 +29,6 @@
 #include "waits/unwritten.h"
 #include "waits/waiters.h"
 
-enum passProgress {
-    PASS_CONTINUES,
-    PASS_IS_DONE, /* no other waiter fits */
-    PASS_IS_CUT   /* the time slice has ended between a grant and what follows from it */
-};
-
 /* Grants the lock to the waiter, which fits. The waiter is freed. */
 static void passTake(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
     struct waitersGranted granted = {.pendingreply =
@@ -216,22 +210,6 @@ static bool grantMore(struct holds *holds, struct lock *lock, RedisModuleString 
     return !is_cut && grantReentries(holds, lock, owner);
 }
 
-/* Grants the lock to the waiter at the head, if it fits, and then its owner's other waits here. */
-static enum passProgress grantHead(struct holds *holds, struct lock *lock, struct waiter *waiter) {
-    if (cancelledEndIf(holds->ctx, waiter)) {
-        return PASS_CONTINUES;
-    }
-    RedisModuleString *owner = waiter->wants.owner;
-    RedisModule_RetainString(NULL, owner); /* outlives the waiter */
-    enum passProgress progress = PASS_IS_DONE;
-    if (grantIfFits(holds, waiter)) {
-        bool has_more = contendedPositionOf(lock, owner);
-        progress = !has_more || grantMore(holds, lock, owner) ? PASS_CONTINUES : PASS_IS_CUT;
-    }
-    RedisModule_FreeString(NULL, owner);
-    return progress;
-}
-
 /* Has the drain check for holders among all waiters, from the first on. */
 static void lookAtAllAgain(struct lock *lock) {
     lock->key.notes |= BLOCKINGKEY_EDITED;
@@ -239,19 +217,25 @@ static void lookAtAllAgain(struct lock *lock) {
     contendedOwnWaitsLeft(lock);
 }
 
-/* Grants waiters from the head on, as long as they fit. Returns false if the time slice ended
- * first. */
+/* Grants waiters from the head on, as long as they fit, each with its owner's other waits here.
+ * Returns false if the time slice ended first. */
 static bool grantFromHead(struct holds *holds, struct lock *lock) {
     struct position *head;
     while ((head = waitqueueFirst(&lock->queue))) {
-        switch (grantHead(holds, lock, waiterOfPosition(head))) {
-        case PASS_IS_DONE:
-            return true;
-        case PASS_IS_CUT:
-            lookAtAllAgain(lock); /* the owner's other waits are still to be checked */
-            return false;
-        case PASS_CONTINUES:
-            break;
+        struct waiter *waiter = waiterOfPosition(head);
+        if (!cancelledEndIf(holds->ctx, waiter)) {
+            RedisModuleString *owner = waiter->wants.owner;
+            RedisModule_RetainString(NULL, owner); /* outlives the waiter */
+            bool granted = grantIfFits(holds, waiter);
+            bool is_cut =
+                granted && contendedPositionOf(lock, owner) && !grantMore(holds, lock, owner);
+            RedisModule_FreeString(NULL, owner);
+            if (is_cut) {
+                lookAtAllAgain(lock); /* the owner's other waits are still to be checked */
+            }
+            if (!granted || is_cut) {
+                return !granted;
+            }
         }
         /* All that wait now are other owners: the holder's own waits have been checked. */
         if (holds->kind == HOLDS_PLAIN) {
@@ -395,7 +379,8 @@ static bool passOver(struct holds *holds, struct lock *lock) {
     return holds->kind == HOLDS_WRONG_TYPE || grantFromHead(holds, lock);
 }
 
-void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+void passRun(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
+    struct lock *lock = contendedOfKey(key);
     struct holds holds;
     timesliceBegin();
     blockingkeyUse(&lock->key);
@@ -460,10 +445,6 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
 
 /* ---- for the drain ---- */
 
-static void passLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
-    passRun(ctx, contendedOfKey(key), now_ms);
-}
-
 static void passSendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *error) {
     struct position *position;
     bool over = false;
@@ -495,4 +476,4 @@ static void passForget(RedisModuleCtx *ctx, struct blockingkey *key) {
     waitersForgetDetached(ctx, contendedOfKey(key));
 }
 
-const struct blockingkeyWork pass_work = {passLook, passRedirect, passForget, .reads_only = false};
+const struct blockingkeyWork pass_work = {passRun, passRedirect, passForget, .reads_only = false};

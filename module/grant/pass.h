@@ -15,7 +15,7 @@
 /* To be called when something outside the module may have changed the lock. Runs the pass, brings
  * the fair queue's keys up to date, clears the lock's flags, and sets the timer for the next lease
  * end. `lock` may be freed. */
-void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
+void passRun(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 
 /* To be called when a command has freed the lock. Hands it off, or announces that it is free. */
 void passHandOff(struct holds *holds);

@@ -251,9 +251,9 @@ static bool releaseSome(RedisModuleCtx *ctx, int64_t now_ms) {
 
 void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!releaseSome(ctx, now_ms)) {
-        drainRetry(ctx);
+        drainRetry(ctx, DRAIN_LOST_HOLDS);
     } else if (pendingreplyFirstLost()) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_LOST_HOLDS, 0);
     }
 }
 
@@ -272,10 +272,10 @@ void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
         acksReplyRefused(ctx, ack);
     }
     if (!accepted) {
-        drainRetry(ctx);
+        drainRetry(ctx, DRAIN_LOST_HOLDS);
     }
     if (ack) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_REFUSED_ACKS, 0);
     }
 }
 

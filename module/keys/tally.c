@@ -22,6 +22,8 @@ static struct {
     void (*watch)(RedisModuleCtx *ctx);
 } tallies;
 
+size_t tally_count;
+
 void tallyConnect(void (*watch)(RedisModuleCtx *ctx)) {
     tallies.watch = watch;
 }
@@ -35,9 +37,6 @@ static struct tally *tallyOfEntry(struct mapEntry *entry) {
 }
 
 static struct tally *tallyFindByName(int db, RedisModuleString *name) {
-    if (tallies.by_name.used == 0) {
-        return NULL;
-    }
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
     struct tally *tally = tallyOfEntry(mapFind(&tallies.by_name, bytes, length));
@@ -49,6 +48,7 @@ static struct tally *tallyFindByName(int db, RedisModuleString *name) {
 
 static void tallyDrop(struct tally *tally) {
     mapRemove(&tallies.by_name, &tally->by_name);
+    tally_count = tallies.by_name.used;
     listRemove(&tallies.recent, &tally->in_recent);
     RedisModule_FreeString(NULL, tally->name);
     memFree(tally);
@@ -95,6 +95,7 @@ static struct tally *tallyMake(int db, RedisModuleString *name) {
     tally->name = RedisModule_CreateStringFromString(NULL, name);
     const char *bytes = RedisModule_StringPtrLen(tally->name, &length);
     mapAdd(&tallies.by_name, &tally->by_name, bytes, length);
+    tally_count = tallies.by_name.used;
     listAddLast(&tallies.recent, &tally->in_recent);
     return tally;
 }
@@ -124,7 +125,7 @@ void tallyChange(const struct tallyHash *hash, const struct tallySum *change) {
     }
 }
 
-void tallyForget(int db, RedisModuleString *name) {
+void tallyForgetSum(int db, RedisModuleString *name) {
     struct tally *tally = tallyFindByName(db, name);
     if (tally) {
         tallyDrop(tally);

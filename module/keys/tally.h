@@ -54,7 +54,13 @@ void tallyChange(const struct tallyHash *hash, const struct tallySum *change);
 
 /* Forget the sum of a key that another client may have changed or that no longer exists, or all
  * sums. Allowed in every callback. */
-void tallyForget(int db, RedisModuleString *name);
+void tallyForgetSum(int db, RedisModuleString *name);
+extern size_t tally_count; /* only for tallyForget */
+static inline void tallyForget(int db, RedisModuleString *name) {
+    if (tally_count > 0) {
+        tallyForgetSum(db, name);
+    }
+}
 void tallyForgetAll(void);
 
 /* How many sums are remembered. */

@@ -22,6 +22,8 @@ static struct {
     struct heap by_clock[TIMER_CLOCKS];
     struct list due;
     void (*watch)(RedisModuleCtx *ctx);
+    void (*after)(RedisModuleCtx *ctx);
+    bool runs_after;
     bool calls; /* timers that are due are being called */
     /* The context for the next iteration, which provides none; NULL if no call is requested
      * there. */
@@ -55,8 +57,13 @@ static bool differ(int64_t a_us, int64_t b_us, int64_t by_us) {
     return a_us - b_us > by_us || b_us - a_us > by_us;
 }
 
-void timerConnect(void (*watch_clock)(RedisModuleCtx *ctx)) {
+void timerConnect(void (*watch_clock)(RedisModuleCtx *ctx), void (*after)(RedisModuleCtx *ctx)) {
     timers.watch = watch_clock;
+    timers.after = after;
+}
+
+void timerRunAfter(void) {
+    timers.runs_after = true;
 }
 
 int64_t timerAfter(int64_t ms) {
@@ -189,22 +196,12 @@ static void timerTakeOut(struct timer *timer) {
     timer->is_due = timer->is_set = false;
 }
 
-/* Timers that are set meanwhile ring later, whatever the clocks do. */
-static void ringDue(RedisModuleCtx *ctx, const struct now *now) {
+/* Collects what is due. Timers that are set meanwhile ring later, whatever the clocks do. */
+static void collectDue(const struct now *now) {
     if (listIsEmpty(&timers.due)) {
         collectDueOf(TIMER_MONOTONIC, now->us);
         collectDueOf(TIMER_WALL, now->ms);
     }
-    timers.calls = true;
-    while (!listIsEmpty(&timers.due)) {
-        struct timer *timer = LIST_ELEMENT(timers.due.first, struct timer, in_due);
-        timerTakeOut(timer);
-        timer->ring(ctx, timer);
-        if (timerNow() - now->us > SLICE_US) {
-            break;
-        }
-    }
-    timers.calls = false;
 }
 
 /* If this is called early, the wall clock has stepped since the server read it: then the server
@@ -214,7 +211,21 @@ static void onAlarm(RedisModuleCtx *ctx, void *data) {
     const struct now now = timerLook();
     bool is_early = now.us < alarm.at_us - JITTER_US;
     alarm.is_set = false;
-    ringDue(ctx, &now);
+    collectDue(&now);
+    timers.calls = true;
+    while (!listIsEmpty(&timers.due)) {
+        struct timer *timer = LIST_ELEMENT(timers.due.first, struct timer, in_due);
+        timerTakeOut(timer);
+        timer->ring(ctx, timer);
+        if (timers.runs_after) {
+            timers.runs_after = false;
+            timers.after(ctx);
+        }
+        if (timerNow() - now.us > SLICE_US) {
+            break;
+        }
+    }
+    timers.calls = false;
     if (is_early) {
         setAlarmInNextRound(ctx);
     } else {

@@ -39,8 +39,12 @@ struct timer {
 #define TIMER_OWNER(timer_pointer, type, member) LIST_ELEMENT(timer_pointer, type, member)
 
 /* To be called once, at load. `watch_clock` is called when a timer is set while no other timer is
- * set. It must make the server's cron call timerCron. */
-void timerConnect(void (*watch_clock)(RedisModuleCtx *ctx));
+ * set. It must make the server's cron call timerCron. `after` is what timerRunAfter requests. */
+void timerConnect(void (*watch_clock)(RedisModuleCtx *ctx), void (*after)(RedisModuleCtx *ctx));
+
+/* Requests that `after` of timerConnect is called when the callback of the timer that rings now has
+ * returned. */
+void timerRunAfter(void);
 
 /* Makes the timer call `ring` at this time of the monotonic clock, in µs, or soon if that time has
  * passed. Replaces the time that was set before. When `ring` is called, the timer is no longer set.

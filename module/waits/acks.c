@@ -80,7 +80,7 @@ static void acksLeave(RedisModuleCtx *ctx, struct ack *ack) {
     memFree(ack);
     if (acksCount() == 0) {
         acks.rest_at_us = RedisModule_MonotonicMicroseconds() + REST_MS * 1000;
-        drainSetAlarm(ctx, REST_MS);
+        drainSetAlarm(ctx, DRAIN_ACKS_END, REST_MS);
     }
 }
 
@@ -149,7 +149,7 @@ size_t acksCancel(RedisModuleCtx *ctx, const struct holdId *id) {
     struct cancelling cancelling = {ctx, 0};
     pendingreplyEachAwaiting(id, acksCancelOne, &cancelling);
     if (cancelling.count > 0) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_REFUSED_ACKS, 0);
     }
     return cancelling.count;
 }
@@ -175,7 +175,7 @@ static void acksOnDeadline(RedisModuleCtx *ctx, struct blocked *client) {
     struct ack *ack = acksOfBlocked(client);
     if (!isGivenGrace(ctx, ack)) {
         acksRefuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
-        drainRunSoon(ctx);
+        drainRunSoon(ctx, DRAIN_REFUSED_ACKS);
     }
 }
 
@@ -209,7 +209,7 @@ static void acksReplyOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
         acksReply(ctx, ack);
     } else {
         acksRefuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_REFUSED_ACKS, 0);
     }
 }
 
@@ -232,7 +232,7 @@ static bool isTimeToLook(RedisModuleCtx *ctx, uint64_t now_us) {
     if ((acklinesFresh() > 0 && replicasHaveAnswered()) || now_us >= acks.look_at_us) {
         return true;
     }
-    drainSetAlarm(ctx, 1);
+    drainSetAlarm(ctx, DRAIN_ACKS_END, 1);
     return false;
 }
 
@@ -337,7 +337,7 @@ void acksRest(RedisModuleCtx *ctx, int64_t now_ms) {
         return;
     }
     if (RedisModule_MonotonicMicroseconds() < acks.rest_at_us) {
-        drainSetAlarm(ctx, REST_MS);
+        drainSetAlarm(ctx, DRAIN_ACKS_END, REST_MS);
     } else {
         loopForget(ctx);
     }
@@ -351,6 +351,6 @@ void acksHold(RedisModuleCtx *ctx, int64_t now_ms) {
         acksReplyRefused(ctx, ack);
     }
     if (ack) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_REFUSED_ACKS, 0);
     }
 }

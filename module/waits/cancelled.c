@@ -92,7 +92,7 @@ void cancelledAdd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
         cancelled = cancelledMake(db, name, owner);
     }
     cancelled->last = waitersLastNumber();
-    drainSetAlarm(ctx, 0);
+    drainSetAlarm(ctx, DRAIN_CANCELLATIONS, 0);
 }
 
 /* ---- whether a wait is cancelled ---- */
@@ -171,7 +171,7 @@ void cancelledGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
         }
     }
     if (cancelledFirst()) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_CANCELLATIONS, 0);
     }
 }
 

@@ -355,9 +355,10 @@ static void skip(void) {
 /* ---- the drain's job ---- */
 
 /* A search that began before the quarantine may have read holds that have changed since. */
-void deadlockQuarantineEnded(void) {
+void deadlockQuarantineEnded(RedisModuleCtx *ctx) {
     search.awaits_passes = true;
     deadlockGiveUp();
+    drainSetAlarm(ctx, DRAIN_CYCLES, 0);
 }
 
 /* When the next step is due, monotonic µs, or UINT64_MAX. */
@@ -371,15 +372,16 @@ static uint64_t nextAt(void) {
     return due_us > free_us ? due_us : free_us;
 }
 
-/* Whether searches must wait for grant passes. Due locks have set the alarm; a pass that a command
- * makes sets none. */
+/* Whether searches must wait for grant passes, or for the end of a quarantine. Nothing reports that
+ * the passes have been made, so the search looks again. */
 static bool isPutOff(RedisModuleCtx *ctx) {
     bool are_left = contendedAreOwnWaitsLeft();
-    if (are_left && nextAt() != UINT64_MAX) {
-        drainSetAlarm(ctx, LOOK_AGAIN_MS);
-    }
     search.awaits_passes = search.awaits_passes && blockingkeyAreDue();
-    return are_left || search.awaits_passes || quarantineIsOn();
+    bool awaits = are_left || search.awaits_passes;
+    if (awaits && nextAt() != UINT64_MAX) {
+        drainSetAlarm(ctx, DRAIN_CYCLES, LOOK_AGAIN_MS);
+    }
+    return awaits || quarantineIsOn();
 }
 
 /* Searches until the time slice ends, at least one round of steps. */
@@ -417,7 +419,8 @@ void deadlockSearch(RedisModuleCtx *ctx, int64_t now_ms) {
     }
     uint64_t at_us = nextAt();
     if (at_us != UINT64_MAX) {
-        drainSetAlarm(ctx, at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
+        drainSetAlarm(ctx, DRAIN_CYCLES,
+                      at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
     }
 }
 

@@ -29,7 +29,7 @@ void deadlockForget(RedisModuleCtx *ctx);
 
 /* To be called when a quarantine has ended. No search is made until the grant passes have run,
  * because holders may wait in the middle of queues, where no search expects them. */
-void deadlockQuarantineEnded(void);
+void deadlockQuarantineEnded(RedisModuleCtx *ctx);
 
 /* The cycles that are possible with a single lock: an owner that waits for itself, and two readers
  * that wait for each other to release their read holds. They are refused even if

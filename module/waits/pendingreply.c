@@ -377,6 +377,6 @@ void pendingreplyEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
     }
     pendingreplyDrop(pendingreply);
     if (state.lost.first) {
-        drainSetAlarm(ctx, 0);
+        drainSetAlarm(ctx, DRAIN_LOST_HOLDS, 0);
     }
 }

@@ -72,9 +72,9 @@ void unconfirmedSwapped(int first_db, int second_db) {
     }
 }
 
-void unconfirmedKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
-    if (featuresHas(FEATURE_UNCONFIRMED) && unconfirmedrecordsNoteDue(db, name)) {
-        drainSetAlarm(ctx, 0);
+void unconfirmedNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
+    if (unconfirmedrecordsNoteDue(db, name)) {
+        drainSetAlarm(ctx, DRAIN_CHANGED_GRANTS, 0);
     }
 }
 

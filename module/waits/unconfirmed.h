@@ -51,7 +51,12 @@ void unconfirmedFlushed(int db);
 
 /* To be called when another client or the server has changed or removed this key. Only marks the
  * records for the drain, so it is allowed in every callback. */
-void unconfirmedKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name);
+void unconfirmedNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name);
+static inline void unconfirmedKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
+    if (featuresHas(FEATURE_UNCONFIRMED)) {
+        unconfirmedNoteKey(ctx, db, name);
+    }
+}
 
 /* The drain's job. Removes the records whose key has changed and whose hold no longer exists. */
 void unconfirmedLookAtDue(RedisModuleCtx *ctx, int64_t now_ms);

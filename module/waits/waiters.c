@@ -306,7 +306,7 @@ static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
         return;
     }
     waitgraphAnnounce(&graph, &waiter->request);
-    drainSetAlarm(ctx, WAITERS_SEARCH_DELAY_MS);
+    drainSetAlarm(ctx, DRAIN_CYCLES, WAITERS_SEARCH_DELAY_MS);
 }
 
 /* Blocks the client. Returns its new waiter, or NULL if the server does not block this client. */
