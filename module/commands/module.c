@@ -20,6 +20,7 @@
 #include "grant/release.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
+#include "keys/holds.h"
 #include "keys/tally.h"
 #include "server/config.h"
 #include "server/keycheck.h"
@@ -145,6 +146,7 @@ int RedisModule_OnUnload(RedisModuleCtx *ctx) {
         return REDISMODULE_ERR;
     }
     tallyForgetAll();
+    holdsFree();
     toplocksFree();
     unconfirmedFlushed(UNCONFIRMED_EVERY_DB);
     return REDISMODULE_OK;

@@ -240,6 +240,9 @@ size_t holdsFieldCount(const struct holds *holds);
 /* Writes a field, and does not propagate it. */
 void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count);
 
+/* Frees what holdsPut keeps. To be called when the module is unloaded. */
+void holdsFree(void);
+
 /* Deletes the key. */
 void holdsDelete(struct holds *holds);
 
