@@ -23,7 +23,7 @@ UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test
 SOURCES      = $(wildcard module/*/*.c)
 # The files that only the checking build has: the invariants, which are asserted after every use of a lock, the rules for
 # handles of keys, and failpoints.
-CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/server/failpoint.c module/server/keycheck.c
+CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/common/failpoint.c module/server/keycheck.c
 OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(filter-out $(CHECKING),$(SOURCES)))
 CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))
 TRACED_OBJECTS = $(patsubst module/%.c,build/traced/%.o,$(filter-out $(CHECKING),$(SOURCES))) build/traced/record.o

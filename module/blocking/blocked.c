@@ -16,10 +16,10 @@
  */
 #include "blocking/blocked.h"
 
+#include "common/config.h"
+#include "common/failpoint.h"
 #include "core/list.h"
 #include "core/mem.h"
-#include "server/config.h"
-#include "server/failpoint.h"
 #include "server/server.h"
 
 /* The blocked clients. The key of an entry is the bytes of the pointer `bc`. */

@@ -17,9 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/reply.h"
 #include "core/hashmap.h"
 #include "redismodule.h"
-#include "server/reply.h"
 #include "server/timer.h"
 
 /* The time in µs that a reply costs the server after the time slice in which the reply was created

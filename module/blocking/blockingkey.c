@@ -21,8 +21,8 @@
 
 #include "blocking/drain.h"
 #include "blocking/redirect.h"
+#include "common/failpoint.h"
 #include "core/mem.h"
-#include "server/failpoint.h"
 #include "server/server.h"
 #include "server/timeslice.h"
 

@@ -13,7 +13,7 @@
  */
 #include "blocking/drain.h"
 
-#include "server/failpoint.h"
+#include "common/failpoint.h"
 #include "server/server.h"
 #include "server/timer.h"
 #include "server/timeslice.h"

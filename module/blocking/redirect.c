@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "common/reply.h"
 #include "core/clusternodes.h"
 #include "core/keyslot.h"
-#include "server/reply.h"
 
 static int redirectSlotOf(RedisModuleString *name) {
     size_t length;

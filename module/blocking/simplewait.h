@@ -17,9 +17,9 @@
 
 #include "blocking/blocked.h"
 #include "blocking/blockingkey.h"
+#include "common/reply.h"
 #include "core/list.h"
 #include "redismodule.h"
-#include "server/reply.h"
 
 /* The entry of a key. It exists as long as a client waits for the key. */
 struct simplewaits {

@@ -5,11 +5,11 @@
 #include <stddef.h>
 #include <strings.h>
 
+#include "common/config.h"
+#include "common/reply.h"
 #include "keys/ownerfield.h"
-#include "server/config.h"
-#include "server/reply.h"
+#include "ledger/sessions.h"
 #include "server/server.h"
-#include "waits/sessions.h"
 
 #define DEFAULT_INFO_COUNT 10
 

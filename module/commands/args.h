@@ -12,8 +12,8 @@
 
 #include <stdint.h>
 
+#include "common/reply.h"
 #include "redismodule.h"
-#include "server/reply.h"
 #include "waits/request.h"
 
 #define ARGS_MOST_KEYS 1024

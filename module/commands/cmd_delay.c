@@ -5,10 +5,10 @@
 
 #include "commands/args.h"
 #include "commands/commands.h"
+#include "common/reply.h"
 #include "delay/queues.h"
 #include "keys/delaykeys.h"
 #include "keys/keynames.h"
-#include "server/reply.h"
 #include "server/server.h"
 
 /* The longest step between ids that are tried (makeId): about 18 minutes. */

@@ -14,8 +14,8 @@
 #include "commands/args.h"
 #include "commands/commands.h"
 #include "commands/slots.h"
-#include "grant/renew.h"
-#include "server/reply.h"
+#include "common/reply.h"
+#include "grant/holding.h"
 #include "server/server.h"
 
 #define FIRST_INNER 3
@@ -129,7 +129,7 @@ int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         replyError(ctx, REPLY_NESTED_GUARD);
         return REDISMODULE_OK;
     }
-    switch (renewCheck(ctx, argv[1], argv[2], serverNow())) {
+    switch (holdingCheckOwner(ctx, argv[1], argv[2], serverNow())) {
     case RESULT_DONE:
         runInnerOrReply(ctx, argv, argc);
         break;

@@ -3,9 +3,9 @@
 
 #include "commands/args.h"
 #include "commands/commands.h"
+#include "common/reply.h"
 #include "keys/latchkey.h"
-#include "server/reply.h"
-#include "waits/events.h"
+#include "ledger/events.h"
 #include "waits/latches.h"
 
 /* Opens the key for writing, and checks its type. */

@@ -14,11 +14,11 @@
 #include "commands/args.h"
 #include "commands/commands.h"
 #include "commands/slots.h"
+#include "common/reply.h"
 #include "grant/acquire.h"
 #include "grant/cancel.h"
 #include "grant/release.h"
 #include "grant/renew.h"
-#include "server/reply.h"
 #include "server/server.h"
 
 /* ---- one key ---- */

@@ -4,9 +4,9 @@
 
 #include "commands/args.h"
 #include "commands/commands.h"
-#include "server/reply.h"
+#include "common/reply.h"
+#include "observing/toplocks.h"
 #include "waits/contended.h"
-#include "waits/toplocks.h"
 #include "waits/waiter.h"
 
 /* How long the first in the queue has waited, in µs; its wait has not ended yet and is not counted.

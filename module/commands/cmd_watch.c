@@ -1,11 +1,11 @@
 /* LOCK.WATCH. Clients that wait are replied to by watches.c. */
 #include "commands/args.h"
 #include "commands/commands.h"
+#include "common/reply.h"
 #include "keys/holds.h"
-#include "server/reply.h"
-#include "waits/events.h"
-#include "waits/ledger.h"
-#include "waits/watches.h"
+#include "ledger/events.h"
+#include "ledger/ledger.h"
+#include "observing/watches.h"
 
 static enum result cmdWatchCheck(struct holds *holds) {
     if (holds->kind == HOLDS_WRONG_TYPE) {

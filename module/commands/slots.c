@@ -3,9 +3,9 @@
 
 #include <stdbool.h>
 
+#include "common/reply.h"
 #include "core/keyslot.h"
 #include "core/mem.h"
-#include "server/reply.h"
 #include "server/server.h"
 
 static int slotsSlotOf(RedisModuleString *name) {

@@ -55,6 +55,11 @@ static inline bool featuresHas(enum feature feature) {
     return features_counts.of[feature] > 0;
 }
 
+/* How many things there are in this feature. */
+static inline size_t featuresCount(enum feature feature) {
+    return features_counts.of[feature];
+}
+
 /* Whether there is anything, in any feature. */
 static inline bool featuresInUse(void) {
     return features_counts.all > 0;

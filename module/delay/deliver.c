@@ -24,11 +24,11 @@
 #include <stdio.h>
 
 #include "blocking/drain.h"
+#include "common/failpoint.h"
+#include "common/stats.h"
 #include "delay/queues.h"
 #include "keys/delaykeys.h"
-#include "server/failpoint.h"
 #include "server/server.h"
-#include "server/stats.h"
 #include "server/timeslice.h"
 
 /* How many elements are pushed by one command. If ids and values are long there are fewer: all but

@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/config.h"
 #include "core/clusternodes.h"
 #include "delay/scan.h"
-#include "server/config.h"
 #include "server/server.h"
 #include "server/timer.h"
 

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "common/stats.h"
 #include "core/features.h"
 #include "core/mem.h"
 #include "grant/holding.h"
@@ -19,18 +20,17 @@
 #include "keys/fairqueue.h"
 #include "keys/holds.h"
 #include "keys/keynames.h"
+#include "ledger/acks.h"
+#include "ledger/events.h"
+#include "ledger/pendingreply.h"
+#include "ledger/unconfirmed.h"
+#include "queue/cancelled.h"
+#include "queue/deadlock.h"
+#include "queue/fairness.h"
+#include "queue/waiters.h"
 #include "server/server.h"
-#include "server/stats.h"
 #include "server/timeslice.h"
-#include "waits/acks.h"
-#include "waits/cancelled.h"
 #include "waits/contended.h"
-#include "waits/deadlock.h"
-#include "waits/events.h"
-#include "waits/fairness.h"
-#include "waits/pendingreply.h"
-#include "waits/unconfirmed.h"
-#include "waits/waiters.h"
 
 /* The owner holds this lock as another kind of lock, so its wait would be for itself. */
 static enum result waitsForItself(const struct holds *holds, const struct request *wants,

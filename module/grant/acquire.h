@@ -7,9 +7,9 @@
 #ifndef LOCK_ACQUIRE_H
 #define LOCK_ACQUIRE_H
 
+#include "common/reply.h"
 #include "grant/multikey.h"
 #include "redismodule.h"
-#include "server/reply.h"
 #include "waits/request.h"
 
 /* Acquires the lock, or begins to wait for it. Returns:

@@ -4,18 +4,18 @@
 #include <stdbool.h>
 
 #include "blocking/drain.h"
+#include "common/stats.h"
 #include "core/mem.h"
 #include "grant/pass.h"
 #include "keys/holds.h"
 #include "keys/keynames.h"
+#include "ledger/acks.h"
+#include "queue/cancelled.h"
+#include "queue/fairness.h"
+#include "queue/waiters.h"
 #include "server/server.h"
-#include "server/stats.h"
 #include "server/timeslice.h"
-#include "waits/acks.h"
-#include "waits/cancelled.h"
 #include "waits/contended.h"
-#include "waits/fairness.h"
-#include "waits/waiters.h"
 
 /* Waits for more keys than this in total are ended in time slices; a single wait never is. */
 #define FEW_KEYS 512

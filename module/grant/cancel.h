@@ -2,9 +2,9 @@
 #ifndef LOCK_CANCEL_H
 #define LOCK_CANCEL_H
 
+#include "common/reply.h"
 #include "grant/release.h"
 #include "redismodule.h"
-#include "server/reply.h"
 
 /* Ends every wait of `gives_up->owner` for this lock of the selected database. Also ends every wait
  * for replicas to acknowledge a grant of the lock to this owner; the drain then releases that

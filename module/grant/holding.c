@@ -1,12 +1,12 @@
 /* See holding.h. */
 #include "grant/holding.h"
 
+#include "common/failpoint.h"
+#include "common/propagate.h"
+#include "common/quarantine.h"
 #include "grant/lockcheck.h"
 #include "keys/fence.h"
-#include "server/failpoint.h"
-#include "server/propagate.h"
-#include "server/quarantine.h"
-#include "waits/ledger.h"
+#include "ledger/ledger.h"
 
 enum result holdingCheck(const struct holds *holds) {
     switch (holds->kind) {
@@ -36,6 +36,19 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner) {
     struct holdsView view;
     holdsSeenBy(holds, owner, &view);
     return rulesOwnsAny(&view);
+}
+
+enum result holdingCheckOwner(RedisModuleCtx *ctx, RedisModuleString *name,
+                              RedisModuleString *owner, int64_t now_ms) {
+    struct holds holds;
+    ledgerConfirmed(ctx, name, owner);
+    holdsOpenToWrite(&holds, ctx, name, now_ms);
+    enum result result = holdingCheck(&holds);
+    if (result == RESULT_DONE && !holdingIsHeld(&holds, owner)) {
+        result = RESULT_NOT_HELD;
+    }
+    holdsClose(&holds);
+    return result;
 }
 
 /* ---- acquiring ---- */

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/reply.h"
+#include "common/stats.h"
 #include "core/rules.h"
 #include "keys/holds.h"
+#include "ledger/pendingreply.h"
 #include "redismodule.h"
-#include "server/reply.h"
-#include "server/stats.h"
-#include "waits/pendingreply.h"
 #include "waits/request.h"
 
 /* Whether this request, or its wait, also writes side keys (keynames.h). */
@@ -36,6 +36,11 @@ enum result holdingCheckSides(struct holds *holds, const struct request *wants);
 
 /* Whether the owner has a hold, in any mode. Only for a lock that holdingCheck accepts. */
 bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
+
+/* Whether the owner holds the lock, in any mode. RESULT_DONE, RESULT_NOT_HELD, or what holdingCheck
+ * returns. Changes nothing, except that expired holds are removed. */
+enum result holdingCheckOwner(RedisModuleCtx *ctx, RedisModuleString *name,
+                              RedisModuleString *owner, int64_t now_ms);
 
 /* Whether the request can be granted now. It can if it fits the holds (rules 1 and 2 of
  * docs/design.md) and no quarantine is on. During a quarantine the verdict for a request that fits

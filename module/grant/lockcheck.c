@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/quarantine.h"
 #include "core/mem.h"
 #include "core/queuecheck.h"
 #include "delay/queues.h"
 #include "keys/fence.h"
 #include "keys/tally.h"
-#include "server/quarantine.h"
+#include "ledger/pendingreply.h"
+#include "ledger/sessions.h"
+#include "observing/toplocks.h"
+#include "queue/cancelled.h"
+#include "queue/waiters.h"
 #include "server/server.h"
-#include "waits/cancelled.h"
-#include "waits/pendingreply.h"
-#include "waits/sessions.h"
-#include "waits/toplocks.h"
-#include "waits/waiters.h"
 
 /* Each pass adds EARNED positions to the number that may be checked, up to MOST_SAVED, which is
  * what ten of the longest queues of the tests need. */
@@ -239,12 +239,28 @@ void lockcheckAfterGrant(struct holds *holds, const struct request *wants) {
     }
 }
 
+/* ---- features in use ---- */
+
+/* A count that is too low lets a command pass by a feature; one that is too high is only slower. */
+static void checkFeatures(void) {
+    RedisModule_Assert(featuresCount(FEATURE_WAITERS) == contendedCount());
+    RedisModule_Assert(featuresCount(FEATURE_CANCELLATIONS) == cancelledCount());
+    RedisModule_Assert(featuresCount(FEATURE_PENDING_REPLIES) == pendingreplyCount());
+    RedisModule_Assert(featuresCount(FEATURE_SESSIONS) == sessionsCount());
+    size_t all = 0;
+    for (int feature = 0; feature < FEATURE_COUNT; feature++) {
+        all += featuresCount((enum feature)feature);
+    }
+    RedisModule_Assert(featuresInUse() == (all > 0));
+}
+
 /* ---- memory that nobody needs ---- */
 
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
                 pendingreplyCount() > 0 || sessionsCount() > 0 || queuesKeepMemory() ||
-                tallyCount() > 0 || cancelledCount() > 0;
+                tallyCount() > 0 || cancelledCount() > 0 || featuresHas(FEATURE_UNCONFIRMED);
     size_t kept = (fenceKeepsMemory() ? 1 : 0) + toplocksMemory() + timerMemory();
     RedisModule_Assert(used || memLive() == kept);
+    checkFeatures();
 }

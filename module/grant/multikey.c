@@ -9,11 +9,11 @@
  */
 #include "grant/multikey.h"
 
+#include "common/failpoint.h"
+#include "common/stats.h"
 #include "core/hashmap.h"
 #include "core/mem.h"
-#include "server/failpoint.h"
 #include "server/server.h"
-#include "server/stats.h"
 #include "server/timeslice.h"
 
 struct multikeyNames multikeyDistinct(const struct multikeyNames *given) {

@@ -13,9 +13,9 @@
 
 #include "grant/holding.h"
 #include "keys/holds.h"
+#include "queue/waiters.h"
 #include "redismodule.h"
 #include "waits/contended.h"
-#include "waits/waiters.h"
 
 /* The names of a command's locks. */
 struct multikeyNames {

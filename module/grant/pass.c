@@ -14,20 +14,20 @@
 #include <stddef.h>
 
 #include "blocking/redirect.h"
+#include "common/propagate.h"
+#include "common/quarantine.h"
+#include "common/stats.h"
 #include "core/features.h"
 #include "core/rules.h"
 #include "grant/holding.h"
 #include "grant/lockcheck.h"
 #include "grant/multikey.h"
-#include "server/propagate.h"
-#include "server/quarantine.h"
-#include "server/stats.h"
+#include "queue/cancelled.h"
+#include "queue/fairness.h"
+#include "queue/unwritten.h"
+#include "queue/waiters.h"
 #include "server/timeslice.h"
-#include "waits/cancelled.h"
-#include "waits/fairness.h"
 #include "waits/latches.h"
-#include "waits/unwritten.h"
-#include "waits/waiters.h"
 
 /* Grants the lock to the waiter, which fits. The waiter is freed. */
 static void passTake(struct holds *holds, struct waiter *waiter, enum verdict verdict) {

@@ -14,18 +14,18 @@
 #include <stdbool.h>
 
 #include "blocking/drain.h"
+#include "common/propagate.h"
+#include "common/stats.h"
 #include "core/mem.h"
 #include "grant/pass.h"
 #include "keys/holds.h"
-#include "server/propagate.h"
+#include "ledger/acks.h"
+#include "ledger/ledger.h"
+#include "ledger/pendingreply.h"
 #include "server/server.h"
-#include "server/stats.h"
 #include "server/timeslice.h"
-#include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/latches.h"
-#include "waits/ledger.h"
-#include "waits/pendingreply.h"
 
 /* ---- one lock ---- */
 
@@ -220,7 +220,7 @@ static bool isInUse(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms
 /* Returns false if the server would refuse the write now, or uses the key. If it uses the key, the
  * other lost holds are tried first the next time. */
 static bool releaseOrPostpone(RedisModuleCtx *ctx, struct pendingreplyHold *lost, int64_t now_ms) {
-    RedisModule_SelectDb(ctx, lost->db);
+    RedisModule_SelectDb(ctx, pendingreplyDb(lost));
     switch (serverMayWriteKey(ctx, lost->name)) {
     case SERVER_ACCEPTS:
         if (isInUse(ctx, lost->name, now_ms)) {

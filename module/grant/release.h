@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/reply.h"
 #include "grant/holding.h"
 #include "grant/multikey.h"
 #include "redismodule.h"
-#include "server/reply.h"
 
 struct release {
     RedisModuleString *owner;

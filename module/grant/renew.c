@@ -1,16 +1,16 @@
 /* See renew.h. */
 #include "grant/renew.h"
 
+#include "common/quarantine.h"
 #include "grant/holding.h"
 #include "keys/holds.h"
-#include "server/quarantine.h"
-#include "waits/acks.h"
+#include "ledger/acks.h"
+#include "ledger/events.h"
+#include "ledger/ledger.h"
+#include "ledger/pendingreply.h"
+#include "ledger/sessions.h"
 #include "waits/contended.h"
-#include "waits/events.h"
 #include "waits/latches.h"
-#include "waits/ledger.h"
-#include "waits/pendingreply.h"
-#include "waits/sessions.h"
 
 static enum result renewIn(struct holds *holds, const struct renewal *renewal,
                            struct pendingreply *pendingreply, struct outcome *outcome) {
@@ -84,18 +84,5 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
     if (pendingreply) {
         pendingreplyDrop(pendingreply);
     }
-    return result;
-}
-
-enum result renewCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
-                       int64_t now_ms) {
-    struct holds holds;
-    ledgerConfirmed(ctx, name, owner);
-    holdsOpenToWrite(&holds, ctx, name, now_ms);
-    enum result result = holdingCheck(&holds);
-    if (result == RESULT_DONE && !holdingIsHeld(&holds, owner)) {
-        result = RESULT_NOT_HELD;
-    }
-    holdsClose(&holds);
     return result;
 }

@@ -1,11 +1,11 @@
-/* LOCK.RENEW, and the check with which LOCK.GUARD begins: whether the owner holds the lock. */
+/* LOCK.RENEW. */
 #ifndef LOCK_RENEW_H
 #define LOCK_RENEW_H
 
 #include <stdint.h>
 
+#include "common/reply.h"
 #include "redismodule.h"
-#include "server/reply.h"
 #include "waits/request.h"
 
 /* What LOCK.RENEW does with the binding of the holds to a connection. */
@@ -27,10 +27,5 @@ struct renewal {
  * case nothing has changed. */
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome);
-
-/* Whether the owner holds the lock, in any mode. RESULT_DONE, RESULT_NOT_HELD, or what holdingCheck
- * returns. Changes nothing, except that expired holds are removed. */
-enum result renewCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
-                       int64_t now_ms);
 
 #endif

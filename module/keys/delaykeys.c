@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "common/propagate.h"
 #include "core/mem.h"
-#include "server/propagate.h"
 
 #define DUE "delay:due:"
 #define VALUE "delay:value:"

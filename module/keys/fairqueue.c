@@ -1,13 +1,13 @@
 /* See fairqueue.h. */
 #include "keys/fairqueue.h"
 
+#include "common/config.h"
+#include "common/failpoint.h"
+#include "common/propagate.h"
+#include "common/quarantine.h"
 #include "core/features.h"
 #include "keys/encoding.h"
 #include "keys/ownerfield.h"
-#include "server/config.h"
-#include "server/failpoint.h"
-#include "server/propagate.h"
-#include "server/quarantine.h"
 
 /* A ticket below this is no time that the module has written: it would be before 2002. */
 #define LEAST_TICKET INT64_C(1000000000000000)

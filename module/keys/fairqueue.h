@@ -18,9 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/reply.h"
 #include "keys/keynames.h"
 #include "redismodule.h"
-#include "server/reply.h"
 
 /* The end of a wait that never ends. */
 #define FAIRQUEUE_NO_END INT64_MAX

@@ -3,11 +3,11 @@
 
 #include <stddef.h>
 
+#include "common/config.h"
+#include "common/propagate.h"
 #include "core/mem.h"
 #include "keys/given.h"
 #include "keys/keynames.h"
-#include "server/config.h"
-#include "server/propagate.h"
 #include "server/server.h"
 
 /* The largest token that is issued. A larger value, or one that is no number, was written by

@@ -32,9 +32,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/reply.h"
 #include "keys/holds.h"
 #include "redismodule.h"
-#include "server/reply.h"
 
 /* Whether a token can be issued for this lock. To be called before the lock is acquired. Returns:
  *

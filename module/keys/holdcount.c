@@ -1,5 +1,6 @@
 /* See holdcount.h. */
 #include "keys/holdcount.h"
+#include "keys/holdkey.h"
 
 #include <stddef.h>
 
@@ -44,7 +45,7 @@ static void holdcountAddField(RedisModuleKey *key, RedisModuleString *field,
     (void)key;
     struct counting *counting = data;
     int64_t count;
-    if (!holdsParseCount(value, &count)) {
+    if (!holdkeyParseCount(value, &count)) {
         count = -1;
     }
     holdcountAdd(counting->holds, &counting->sum, ownerfieldKindOf(field), count, 1);
@@ -65,7 +66,7 @@ static struct tallySum countAll(const struct holds *holds) {
 #define MOST_CHECKED 64
 
 static void holdcountCheck(const struct holds *holds, const struct tallySum *sum) {
-    if (holdsFieldCount(holds) <= MOST_CHECKED) {
+    if (holdkeyFieldCount(holds) <= MOST_CHECKED) {
         struct tallySum true_sum = countAll(holds);
         RedisModule_Assert(sum->owners == true_sum.owners && sum->permits == true_sum.permits &&
                            sum->writers == true_sum.writers && sum->foreign == true_sum.foreign);
@@ -81,7 +82,8 @@ static inline void holdcountCheck(const struct holds *holds, const struct tallyS
 #endif
 
 static struct tallyHash holdcountHashOf(const struct holds *holds) {
-    return (struct tallyHash){holds->ctx, holds->name, holdsFieldCount(holds), isSemaphore(holds)};
+    return (struct tallyHash){holds->ctx, holds->name, holdkeyFieldCount(holds),
+                              isSemaphore(holds)};
 }
 
 /* Valid until one ms before the first field expires: the server's time in this command may be one

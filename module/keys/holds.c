@@ -12,15 +12,15 @@
  * recognize it, and add a case to each function that depends on the kind.
  */
 #include "keys/holds.h"
+#include "keys/holdkey.h"
 
 #include <string.h>
 
+#include "common/propagate.h"
 #include "keys/leasedholds.h"
 #include "keys/ownerfield.h"
 #include "keys/rwholds.h"
 #include "keys/semholds.h"
-#include "keys/tally.h"
-#include "server/propagate.h"
 
 /* ---- the key itself ---- */
 
@@ -28,12 +28,6 @@ static bool holdsSpells(RedisModuleString *value, const char *word) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(value, &length);
     return length == strlen(word) && memcmp(bytes, word, length) == 0;
-}
-
-const char *holdsModeText(enum lockMode mode) {
-    static const char *const texts[MODE_COUNT] = {
-        [MODE_READ] = "read", [MODE_WRITE] = "write", [MODE_SEMAPHORE] = "semaphore"};
-    return texts[mode];
 }
 
 /* What the field `mode` says; MODE_COUNT if the module has not written that. */
@@ -44,7 +38,8 @@ static enum lockMode readMode(struct holds *holds) {
         return MODE_COUNT;
     }
     int mode = MODE_READ;
-    while (mode < MODE_COUNT && !(holdsModeText(mode) && holdsSpells(value, holdsModeText(mode)))) {
+    while (mode < MODE_COUNT &&
+           !(holdkeyModeText(mode) && holdsSpells(value, holdkeyModeText(mode)))) {
         mode++;
     }
     RedisModule_FreeString(holds->ctx, value);
@@ -74,82 +69,18 @@ static bool hasModeOnly(struct holds *holds) {
     return holds->kind == HOLDS_PLAIN && readMode(holds) != MODE_COUNT;
 }
 
-void holdsSetKeyEnd(struct holds *holds, int64_t end_ms) {
-    RedisModule_SetAbsExpire(holds->key, end_ms == LEASES_NO_END ? REDISMODULE_NO_EXPIRE : end_ms);
-    propagateLease(holds->ctx, holds->name, end_ms);
-}
-
-int64_t holdsCount(struct holds *holds, RedisModuleString *field) {
-    RedisModuleString *value = NULL;
-    RedisModule_HashGet(holds->key, REDISMODULE_HASH_NONE, field, &value, NULL);
-    if (!value) {
-        return 0;
-    }
-    int64_t count;
-    if (!holdsParseCount(value, &count)) {
-        count = -1;
-    }
-    RedisModule_FreeString(holds->ctx, value);
-    return count;
-}
-
-size_t holdsFieldCount(const struct holds *holds) {
-    return RedisModule_ValueLength(holds->key);
-}
-
-/* The text of most counts, made once: making it costs a tenth of the write. */
-static RedisModuleString *text_of_one;
-
-static RedisModuleString *textOfOne(void) {
-    if (!text_of_one) {
-        text_of_one = RedisModule_CreateStringFromLongLong(NULL, 1);
-    }
-    return text_of_one;
-}
-
-void holdsFree(void) {
-    if (text_of_one) {
-        RedisModule_FreeString(NULL, text_of_one);
-        text_of_one = NULL;
-    }
-}
-
-void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count) {
-    if (count == 1) {
-        RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, textOfOne(), NULL);
-        return;
-    }
-    RedisModuleString *value = RedisModule_CreateStringFromLongLong(holds->ctx, count);
-    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, value, NULL);
-    RedisModule_FreeString(holds->ctx, value);
-}
-
-void holdsDelete(struct holds *holds) {
-    if (holdsIsLeased(holds)) {
-        tallyForget(RedisModule_GetSelectedDb(holds->ctx), holds->name);
-    }
-    if (holds->kind == HOLDS_PLAIN) {
-        RedisModule_DeleteKey(holds->key);
-    } else {
-        RedisModule_UnlinkKey(holds->key); /* may be large: freed in the background */
-    }
-    holds->kind = HOLDS_FREE;
-    holds->has_dead = false;
-    propagateDeleted(holds->ctx, holds->name);
-}
-
 /* ---- the holds of a plain lock ---- */
 
 static int64_t plainTake(struct holds *holds, const struct holdsGrant *request) {
     RedisModuleString *owner = request->owner;
     bool is_new = holds->kind == HOLDS_FREE;
-    int64_t count = request->is_first ? 0 : holdsCount(holds, owner);
+    int64_t count = request->is_first ? 0 : holdkeyCount(holds, owner);
     if (count == RULES_MAX_HOLDS) {
         return 0;
     }
-    int64_t lease_end = holdsEndAfter(holds, request->lease_ms);
-    bool changes_lease = is_new || lease_end > holdsKeyEnd(holds);
-    holdsPut(holds, owner, count + 1);
+    int64_t lease_end = holdkeyEndAfter(holds, request->lease_ms);
+    bool changes_lease = is_new || lease_end > holdkeyEnd(holds);
+    holdkeyPut(holds, owner, count + 1);
     holds->kind = HOLDS_PLAIN;
     if (changes_lease) {
         RedisModule_SetAbsExpire(holds->key, lease_end);
@@ -164,33 +95,33 @@ static int64_t plainTake(struct holds *holds, const struct holdsGrant *request) 
 }
 
 static int64_t plainLengthen(struct holds *holds, const struct holdsGrant *request) {
-    int64_t end_ms = holdsEndAfter(holds, request->lease_ms);
-    if (end_ms > holdsKeyEnd(holds)) {
-        holdsSetKeyEnd(holds, end_ms);
+    int64_t end_ms = holdkeyEndAfter(holds, request->lease_ms);
+    if (end_ms > holdkeyEnd(holds)) {
+        holdkeySetEnd(holds, end_ms);
     }
-    return holdsCount(holds, request->owner);
+    return holdkeyCount(holds, request->owner);
 }
 
 static int64_t plainRelease(struct holds *holds, RedisModuleString *owner) {
-    int64_t count = holdsCount(holds, owner);
+    int64_t count = holdkeyCount(holds, owner);
     if (count < 1) {
         return -1;
     }
     if (count == 1) {
-        holdsDelete(holds);
+        holdkeyDelete(holds);
     } else {
-        holdsPut(holds, owner, count - 1);
+        holdkeyPut(holds, owner, count - 1);
         propagateCount(holds->ctx, holds->name, owner, count - 1);
     }
     return count - 1;
 }
 
 static int64_t plainRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
-    int64_t count = holdsCount(holds, owner);
+    int64_t count = holdkeyCount(holds, owner);
     if (count < 1) {
         return 0;
     }
-    holdsSetKeyEnd(holds, holdsEndAfter(holds, lease_ms));
+    holdkeySetEnd(holds, holdkeyEndAfter(holds, lease_ms));
     return count;
 }
 
@@ -204,7 +135,7 @@ static void plainVisitField(RedisModuleKey *key, RedisModuleString *field, Redis
     (void)key;
     struct visitor *visitor = data;
     struct holder holder = {.owner = field, .mode = MODE_EXCLUSIVE};
-    if (ownerfieldIsOwner(field) && holdsParseCount(value, &holder.count)) {
+    if (ownerfieldIsOwner(field) && holdkeyParseCount(value, &holder.count)) {
         visitor->visit(&holder, visitor->context);
     }
 }
@@ -221,7 +152,7 @@ static void plainEach(struct holds *holds,
 /* ---- the handle ---- */
 
 bool holdsLeasesAreHere(struct holds *holds) {
-    return !holdsIsLeased(holds) || holdsSidesAreHere(holds);
+    return !holdkeyIsLeased(holds) || holdsSidesAreHere(holds);
 }
 
 /* The kind, for a handle that may write, of a lock whose holds have leases of their own: the one in
@@ -238,7 +169,7 @@ static enum holdsKind open(struct holds *holds) {
     holds->kind = kindOf(holds);
     if (keynamesIsInUse(holds->key, holds->access)) {
         holds->kind = HOLDS_IN_USE;
-    } else if (holdsIsLeased(holds) && holds->access == KEY_TO_WRITE) {
+    } else if (holdkeyIsLeased(holds) && holds->access == KEY_TO_WRITE) {
         holds->kind = kindWithLeases(holds);
     }
     if (holds->kind == HOLDS_READ_WRITE) {
@@ -307,7 +238,7 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
     if (holds->kind != HOLDS_PLAIN) {
         return;
     }
-    int64_t count = holdsCount(holds, owner);
+    int64_t count = holdkeyCount(holds, owner);
     view->foreign = count < 0;
     view->own[MODE_EXCLUSIVE] = count > 0 ? count : 0;
     view->others[MODE_EXCLUSIVE] = count == 0 && !holdsIsFree(holds);
@@ -315,7 +246,7 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
 
 int64_t holdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     if (holds->kind == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
-        return holdsCount(holds, owner);
+        return holdkeyCount(holds, owner);
     }
     bool is_mode_of_it = mode == MODE_READ || mode == MODE_WRITE;
     return holds->kind == HOLDS_READ_WRITE && is_mode_of_it ? rwholdsOwn(holds, owner, mode) : 0;
@@ -326,7 +257,7 @@ int64_t holdsNextEnd(struct holds *holds) {
         return semholdsNextEnd(holds);
     }
     return holds->kind == HOLDS_READ_WRITE ? leasesFirstEnd(leasedholdsLeases(holds))
-                                           : holdsKeyEnd(holds);
+                                           : holdkeyEnd(holds);
 }
 
 bool holdsMakeRoom(struct holds *holds, int64_t most) {
@@ -361,8 +292,8 @@ int64_t holdsTake(struct holds *holds, const struct holdsGrant *request) {
 }
 
 int64_t holdsLengthen(struct holds *holds, const struct holdsGrant *request) {
-    return holdsIsLeased(holds) ? leasedholdsLengthenHold(holds, request)
-                                : plainLengthen(holds, request);
+    return holdkeyIsLeased(holds) ? leasedholdsLengthenHold(holds, request)
+                                  : plainLengthen(holds, request);
 }
 
 int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
@@ -404,11 +335,11 @@ int64_t holdsDrop(struct holds *holds, RedisModuleString *owner) {
     if (holds->kind == HOLDS_SEMAPHORE) {
         return semholdsDrop(holds, owner);
     }
-    int64_t count = holds->kind == HOLDS_PLAIN ? holdsCount(holds, owner) : 0;
+    int64_t count = holds->kind == HOLDS_PLAIN ? holdkeyCount(holds, owner) : 0;
     if (count < 1) {
         return 0;
     }
-    holdsDelete(holds);
+    holdkeyDelete(holds);
     return count;
 }
 
@@ -417,17 +348,17 @@ bool holdsForce(struct holds *holds) {
     if (holdsIsFree(holds)) {
         return false;
     }
-    if (holdsIsLeased(holds)) {
+    if (holdkeyIsLeased(holds)) {
         leasedholdsClear(holds);
     } else {
-        holdsDelete(holds);
+        holdkeyDelete(holds);
     }
     return true;
 }
 
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
-    return holdsIsLeased(holds) ? leasedholdsEnd(holds, holder->owner, holder->mode)
-                                : holdsKeyEnd(holds);
+    return holdkeyIsLeased(holds) ? leasedholdsEnd(holds, holder->owner, holder->mode)
+                                  : holdkeyEnd(holds);
 }
 
 int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
@@ -436,8 +367,8 @@ int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
         end_ms = semholdsEndOf(holds, owner);
     } else if (holds->kind == HOLDS_READ_WRITE) {
         end_ms = rwholdsEndOf(holds, owner);
-    } else if (holds->kind == HOLDS_PLAIN && holdsCount(holds, owner) > 0) {
-        end_ms = holdsKeyEnd(holds);
+    } else if (holds->kind == HOLDS_PLAIN && holdkeyCount(holds, owner) > 0) {
+        end_ms = holdkeyEnd(holds);
     }
     return leaseExpired(end_ms, holds->now_ms) ? 0 : end_ms;
 }
@@ -453,9 +384,23 @@ bool holdsAreThere(RedisModuleCtx *ctx, const struct holdId *id, int64_t now_ms)
 
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context) {
-    if (holdsIsLeased(holds)) {
+    if (holdkeyIsLeased(holds)) {
         leasedholdsEach(holds, visit, context);
     } else if (holds->kind == HOLDS_PLAIN) {
         plainEach(holds, visit, context);
     }
+}
+
+/* ---- for other layers ---- */
+
+int64_t holdsCount(struct holds *holds, RedisModuleString *field) {
+    return holdkeyCount(holds, field);
+}
+
+size_t holdsFieldCount(const struct holds *holds) {
+    return holdkeyFieldCount(holds);
+}
+
+void holdsFree(void) {
+    holdkeyFree();
 }

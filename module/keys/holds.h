@@ -19,11 +19,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/reply.h"
 #include "core/rules.h"
 #include "keys/keynames.h"
 #include "keys/leases.h"
 #include "redismodule.h"
-#include "server/reply.h"
 
 /* The end of a lease that never ends, because the key has no TTL. */
 #define HOLDS_NO_END LEASES_NO_END
@@ -192,58 +192,13 @@ int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder);
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context);
 
-/* ---- the key itself ---- */
-
-/* Whether each hold has a lease of its own. */
-static inline bool holdsIsLeased(const struct holds *holds) {
-    return holds->kind == HOLDS_READ_WRITE || holds->kind == HOLDS_SEMAPHORE;
-}
-
-/* When the key expires, unix ms; LEASES_NO_END if never, or if there is no key. */
-static inline int64_t holdsKeyEnd(const struct holds *holds) {
-    bool is_there = holds->kind != HOLDS_FREE && holds->kind != HOLDS_IN_USE;
-    mstime_t end = is_there ? RedisModule_GetAbsExpire(holds->key) : REDISMODULE_NO_EXPIRE;
-    return end == REDISMODULE_NO_EXPIRE ? LEASES_NO_END : end;
-}
-
-/* When a lease of `lease_ms` from now ends, unix ms. The command has checked that this time did not
- * overflow when the request arrived. If it overflows because the request is granted later, the
- * lease ends at the last time before LEASES_NO_END. */
-static inline int64_t holdsEndAfter(const struct holds *holds, int64_t lease_ms) {
-    const int64_t last_ms = LEASES_NO_END - 1;
-    return lease_ms < last_ms - holds->now_ms ? holds->now_ms + lease_ms : last_ms;
-}
-
-/* Makes the key expire at `end_ms`, unix ms, or never for LEASES_NO_END. */
-void holdsSetKeyEnd(struct holds *holds, int64_t end_ms);
-
 /* The count in this field; 0 if there is no such field, -1 if the field contains no count. */
 int64_t holdsCount(struct holds *holds, RedisModuleString *field);
-
-/* The text that the field `mode` contains for this mode; NULL for MODE_EXCLUSIVE. */
-const char *holdsModeText(enum lockMode mode);
-
-/* Whether `value`, the value of a field, is a count. If so, stores it in `count`. */
-static inline bool holdsParseCount(RedisModuleString *value, int64_t *count) {
-    long long number;
-    if (RedisModule_StringToLongLong(value, &number) != REDISMODULE_OK || number < 1 ||
-        number > RULES_MAX_HOLDS) {
-        return false;
-    }
-    *count = number;
-    return true;
-}
 
 /* How many fields the hash has. */
 size_t holdsFieldCount(const struct holds *holds);
 
-/* Writes a field, and does not propagate it. */
-void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count);
-
-/* Frees what holdsPut keeps. To be called when the module is unloaded. */
+/* Frees what is kept between commands. To be called when the module is unloaded. */
 void holdsFree(void);
-
-/* Deletes the key. */
-void holdsDelete(struct holds *holds);
 
 #endif

@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "common/failpoint.h"
 #include "core/keyslot.h"
 #include "core/mem.h"
-#include "server/failpoint.h"
 #include "server/server.h"
 
 static char *keynamesAppend(char *at, const char *bytes, size_t length) {

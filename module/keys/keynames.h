@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
+#include "common/failpoint.h"
 #include "redismodule.h"
-#include "server/failpoint.h"
 
 /* A key that is opened with KEY_TO_READ is not changed, so this is allowed on replicas too. */
 enum keyAccess { KEY_TO_READ, KEY_TO_WRITE };

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "server/propagate.h"
+#include "common/propagate.h"
 
 /* The length of INT64_MIN in decimal. */
 #define LONGEST_NUMBER 20

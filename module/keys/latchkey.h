@@ -9,9 +9,9 @@
 
 #include <stdint.h>
 
+#include "common/reply.h"
 #include "keys/keynames.h"
 #include "redismodule.h"
-#include "server/reply.h"
 
 /* The end of a key that has no TTL. */
 #define LATCHKEY_NO_END INT64_MAX

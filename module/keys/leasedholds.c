@@ -1,13 +1,14 @@
 /* See leasedholds.h. */
 #include "keys/leasedholds.h"
+#include "keys/holdkey.h"
 
 #include <string.h>
 
+#include "common/propagate.h"
+#include "common/stats.h"
 #include "keys/holdcount.h"
 #include "keys/ownerfield.h"
 #include "keys/tally.h"
-#include "server/propagate.h"
-#include "server/stats.h"
 
 /* ---- fields ---- */
 
@@ -23,7 +24,7 @@ RedisModuleString *leasedholdsFieldOf(struct holds *holds, RedisModuleString *ow
 }
 
 void leasedholdsSetMode(struct holds *holds, enum lockMode mode) {
-    const char *text = holdsModeText(mode);
+    const char *text = holdkeyModeText(mode);
     RedisModuleString *value = RedisModule_CreateString(holds->ctx, text, strlen(text));
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_CFIELDS, "mode", value, NULL);
     RedisModule_FreeString(holds->ctx, value);
@@ -32,14 +33,14 @@ void leasedholdsSetMode(struct holds *holds, enum lockMode mode) {
 }
 
 size_t leasedholdsCount(struct holds *holds) {
-    return holdsFieldCount(holds) - 1; /* one is `mode` */
+    return holdkeyFieldCount(holds) - 1; /* one is `mode` */
 }
 
 /* ---- leases ---- */
 
 struct leases *leasedholdsLeases(struct holds *holds) {
     if (!holds->leases.name) {
-        const struct leasesLock lock = {holds->ctx, holds->name, holdsKeyEnd(holds)};
+        const struct leasesLock lock = {holds->ctx, holds->name, holdkeyEnd(holds)};
         leasesOpen(&holds->leases, &lock, holds->access);
     }
     return &holds->leases;
@@ -53,7 +54,7 @@ bool leasedholdsEndWithKey(struct holds *holds) {
 static void leasedholdsEndAt(struct holds *holds, int64_t end_ms) {
     struct leases *leases = leasedholdsLeases(holds);
     if (end_ms != leases->key_end_ms) {
-        holdsSetKeyEnd(holds, end_ms);
+        holdkeySetEnd(holds, end_ms);
         leasesSetKeyEnd(leases, end_ms);
     }
 }
@@ -68,7 +69,7 @@ static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleSt
     (void)value;
     struct holds *holds = data;
     if (holdcountIsHold(holds, field)) {
-        leasesSet(leasedholdsLeases(holds), field, holdsKeyEnd(holds));
+        leasesSet(leasedholdsLeases(holds), field, holdkeyEnd(holds));
     }
 }
 
@@ -82,7 +83,7 @@ void leasedholdsRefresh(struct holds *holds) {
     while (RedisModule_ScanKey(holds->key, cursor, copyEnd, holds)) {
     }
     RedisModule_ScanCursorDestroy(cursor);
-    leasesSetKeyEnd(leases, holdsKeyEnd(holds));
+    leasesSetKeyEnd(leases, holdkeyEnd(holds));
 }
 
 /* Stores a lease, and makes the key expire with it if it is the last. Returns whether leases can be
@@ -97,7 +98,7 @@ static bool putLease(struct holds *holds, RedisModuleString *field, int64_t end_
         return true;
     }
     if (leases->key_end_ms < end_ms) {
-        holdsSetKeyEnd(holds, end_ms);
+        holdkeySetEnd(holds, end_ms);
         leases->key_end_ms = end_ms;
     }
     return false;
@@ -111,7 +112,7 @@ void leasedholdsSetLease(struct holds *holds, RedisModuleString *field, int64_t 
 
 void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t lease_ms,
                          bool is_new) {
-    int64_t end_ms = leasesKeptEnd(holdsEndAfter(holds, lease_ms));
+    int64_t end_ms = leasesKeptEnd(holdkeyEndAfter(holds, lease_ms));
     if (is_new || leasesEndOf(leasedholdsLeases(holds), field) < end_ms) {
         putLease(holds, field, end_ms);
     }
@@ -119,7 +120,7 @@ void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t 
 
 int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsGrant *request) {
     RedisModuleString *field = leasedholdsFieldOf(holds, request->owner, request->mode);
-    int64_t count = holdsCount(holds, field);
+    int64_t count = holdkeyCount(holds, field);
     leasedholdsRefresh(holds);
     leasedholdsLengthen(holds, field, request->lease_ms, false);
     RedisModule_FreeString(holds->ctx, field);
@@ -132,7 +133,7 @@ void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString
                       int64_t count) {
     struct leases *leases = leasedholdsLeases(holds);
     RedisModuleCtx *ctx = holds->ctx;
-    const char *text = holdsModeText(mode);
+    const char *text = holdkeyModeText(mode);
     /* The sum of an earlier lock, which was deleted without an event. */
     tallyForget(RedisModule_GetSelectedDb(ctx), holds->name);
     leasesClear(leases);
@@ -154,7 +155,7 @@ void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString
 
 void leasedholdsClear(struct holds *holds) {
     leasesClear(leasedholdsLeases(holds));
-    holdsDelete(holds);
+    holdkeyDelete(holds);
 }
 
 /* Removes a field in which no hold is left; other fields remain. Without a writer the lock goes on
@@ -189,7 +190,7 @@ void leasedholdsRemove(struct holds *holds, const struct leasedholdsHold *hold) 
 }
 
 int64_t leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
-    int64_t count = holdcountIsHold(holds, field) ? holdsCount(holds, field) : 0;
+    int64_t count = holdcountIsHold(holds, field) ? holdkeyCount(holds, field) : 0;
     if (count == 0) {
         leasesRemove(leasedholdsLeases(holds), field); /* another client has written it */
         return 0;
@@ -219,7 +220,7 @@ static void leasedholdsVisitField(RedisModuleKey *key, RedisModuleString *field,
     if (holds->mode == MODE_SEMAPHORE) {
         holder.mode = MODE_SEMAPHORE;
     }
-    if (!holdcountIsHold(holds, field) || !holdsParseCount(value, &holder.count) ||
+    if (!holdcountIsHold(holds, field) || !holdkeyParseCount(value, &holder.count) ||
         leaseExpired(leasesEndOf(leasedholdsLeases(holds), field), holds->now_ms)) {
         return;
     }
@@ -276,7 +277,7 @@ static bool otherHasLease(struct holds *holds, RedisModuleString *owner) {
     if (!field) {
         return false;
     }
-    bool has_hold = holdcountIsHold(holds, field) && holdsCount(holds, field) != 0;
+    bool has_hold = holdcountIsHold(holds, field) && holdkeyCount(holds, field) != 0;
     RedisModule_FreeString(holds->ctx, field);
     return has_hold;
 }

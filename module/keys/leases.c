@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
+#include "common/propagate.h"
 #include "keys/encoding.h"
-#include "server/propagate.h"
 
 static bool isType(const struct leases *leases, int type) {
     return leases->key ? RedisModule_KeyType(leases->key) == type

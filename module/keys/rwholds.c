@@ -1,14 +1,15 @@
 /* See rwholds.h. */
 #include "keys/rwholds.h"
+#include "keys/holdkey.h"
 
+#include "common/propagate.h"
+#include "common/stats.h"
 #include "keys/holdcount.h"
 #include "keys/leasedholds.h"
-#include "server/propagate.h"
-#include "server/stats.h"
 
 int64_t rwholdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     RedisModuleString *field = leasedholdsFieldOf(holds, owner, mode);
-    int64_t count = holdsCount(holds, field);
+    int64_t count = holdkeyCount(holds, field);
     RedisModule_FreeString(holds->ctx, field);
     return count;
 }
@@ -37,7 +38,7 @@ static void prune(struct holds *holds) {
 /* To be called before the holds of an owner are read: if its own hold is among the expired ones
  * that are left, it is removed. */
 static void pruneOwn(struct holds *holds, RedisModuleString *owner) {
-    if (holds->has_dead && holdsCount(holds, owner) > 0 &&
+    if (holds->has_dead && holdkeyCount(holds, owner) > 0 &&
         leaseExpired(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms)) {
         leasedholdsRemoveDead(holds, owner);
     }
@@ -52,7 +53,7 @@ void rwholdsOpen(struct holds *holds) {
 /* No other owner has an unexpired hold: removes the expired holds that are left. This owner remains
  * the only one, if it holds anything. */
 static void keepOnly(struct holds *holds, RedisModuleString *owner) {
-    int64_t reads = holdsCount(holds, owner);
+    int64_t reads = holdkeyCount(holds, owner);
     int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), owner);
     statsCountMany(STATS_LEASE_ENDS, leasedholdsCount(holds) - (reads > 0));
     propagateEvent(holds->ctx, holds->name, "lock.expired");
@@ -131,7 +132,7 @@ int64_t rwholdsTake(struct holds *holds, const struct holdsGrant *request) {
     }
     bool is_free = holds->kind == HOLDS_FREE;
     RedisModuleString *field = leasedholdsFieldOf(holds, request->owner, mode);
-    int64_t count = request->is_first ? 0 : holdsCount(holds, field);
+    int64_t count = request->is_first ? 0 : holdkeyCount(holds, field);
     if (count == RULES_MAX_HOLDS) {
         RedisModule_FreeString(holds->ctx, field);
         return 0;
@@ -143,7 +144,7 @@ int64_t rwholdsTake(struct holds *holds, const struct holdsGrant *request) {
         if (mode == MODE_WRITE && count == 0) {
             leasedholdsSetMode(holds, MODE_WRITE);
         }
-        holdsPut(holds, field, count + 1);
+        holdkeyPut(holds, field, count + 1);
         propagateCount(holds->ctx, holds->name, field, count + 1);
         holdcountNote(holds, field, count, count + 1);
     }
@@ -158,9 +159,9 @@ int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockM
         return -1;
     }
     RedisModuleString *field = leasedholdsFieldOf(holds, owner, mode);
-    int64_t count = holdsCount(holds, field);
+    int64_t count = holdkeyCount(holds, field);
     if (count > 1) {
-        holdsPut(holds, field, count - 1);
+        holdkeyPut(holds, field, count - 1);
         propagateCount(holds->ctx, holds->name, field, count - 1);
     } else if (count == 1) {
         leasedholdsRemove(holds, &(struct leasedholdsHold){field, mode, count});
@@ -177,10 +178,10 @@ int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t leas
     int64_t total = 0;
     for (int mode = MODE_READ; mode <= MODE_WRITE && holds->kind == HOLDS_READ_WRITE; mode++) {
         RedisModuleString *field = leasedholdsFieldOf(holds, owner, (enum lockMode)mode);
-        int64_t count = holdsCount(holds, field);
+        int64_t count = holdkeyCount(holds, field);
         if (count > 0) {
             leasedholdsRefresh(holds);
-            leasedholdsSetLease(holds, field, leasesKeptEnd(holdsEndAfter(holds, lease_ms)));
+            leasedholdsSetLease(holds, field, leasesKeptEnd(holdkeyEndAfter(holds, lease_ms)));
             total += count;
         }
         RedisModule_FreeString(holds->ctx, field);
@@ -193,7 +194,7 @@ int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner) {
     int64_t total = 0;
     for (int mode = MODE_READ; mode <= MODE_WRITE && holds->kind == HOLDS_READ_WRITE; mode++) {
         RedisModuleString *field = leasedholdsFieldOf(holds, owner, (enum lockMode)mode);
-        int64_t count = holdsCount(holds, field);
+        int64_t count = holdkeyCount(holds, field);
         if (count > 0) {
             leasedholdsRemove(holds, &(struct leasedholdsHold){field, (enum lockMode)mode, count});
             total += count;
@@ -210,7 +211,7 @@ int64_t rwholdsEndOf(struct holds *holds, RedisModuleString *owner) {
     int64_t last_ms = 0;
     for (int mode = MODE_READ; mode <= MODE_WRITE; mode++) {
         RedisModuleString *field = leasedholdsFieldOf(holds, owner, (enum lockMode)mode);
-        if (holdsCount(holds, field) > 0) {
+        if (holdkeyCount(holds, field) > 0) {
             int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), field);
             last_ms = end_ms > last_ms ? end_ms : last_ms;
         }

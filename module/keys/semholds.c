@@ -1,13 +1,14 @@
 /* See semholds.h. */
 #include "keys/semholds.h"
+#include "keys/holdkey.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/propagate.h"
 #include "keys/encoding.h"
 #include "keys/holdcount.h"
 #include "keys/leasedholds.h"
-#include "server/propagate.h"
 #include "server/timeslice.h"
 
 /* If a semaphore has at least CROWD holders, each acquisition also removes up to PRUNED_BY_THE_WAY
@@ -87,7 +88,7 @@ static bool lastLives(struct holds *holds) {
     if (!field) {
         return false;
     }
-    bool lives = holdcountIsHold(holds, field) && holdsCount(holds, field) != 0;
+    bool lives = holdcountIsHold(holds, field) && holdkeyCount(holds, field) != 0;
     RedisModule_FreeString(holds->ctx, field);
     return lives;
 }
@@ -120,7 +121,7 @@ static bool hasExpired(struct holds *holds, RedisModuleString *owner) {
 
 /* The owner's permits, or -1 if the field is no number. Removes them if their lease has expired. */
 static int64_t ownPermits(struct holds *holds, RedisModuleString *owner) {
-    int64_t own = holdsCount(holds, owner);
+    int64_t own = holdkeyCount(holds, owner);
     if (own > 0 && hasExpired(holds, owner)) {
         leasedholdsRemoveDead(holds, owner);
         own = 0;
@@ -170,7 +171,7 @@ static void pruneCrowd(struct holds *holds) {
 }
 
 int64_t semholdsTake(struct holds *holds, const struct holdsGrant *request) {
-    int64_t own = request->is_first ? 0 : holdsCount(holds, request->owner);
+    int64_t own = request->is_first ? 0 : holdkeyCount(holds, request->owner);
     if (own > RULES_MAX_HOLDS - request->count) {
         return 0;
     }
@@ -179,7 +180,7 @@ int64_t semholdsTake(struct holds *holds, const struct holdsGrant *request) {
     } else {
         leasedholdsRefresh(holds);
         pruneCrowd(holds);
-        holdsPut(holds, request->owner, own + request->count);
+        holdkeyPut(holds, request->owner, own + request->count);
         propagateCount(holds->ctx, holds->name, request->owner, own + request->count);
         holdcountNote(holds, request->owner, own, own + request->count);
     }
@@ -206,7 +207,7 @@ int64_t semholdsRelease(struct holds *holds, RedisModuleString *owner, int64_t c
     if (own == count) {
         removeAll(holds, owner, own);
     } else {
-        holdsPut(holds, owner, own - count);
+        holdkeyPut(holds, owner, own - count);
         propagateCount(holds->ctx, holds->name, owner, own - count);
         holdcountNote(holds, owner, own, own - count);
     }
@@ -219,7 +220,7 @@ int64_t semholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lea
         return 0;
     }
     leasedholdsRefresh(holds);
-    leasedholdsSetLease(holds, owner, leasesKeptEnd(holdsEndAfter(holds, lease_ms)));
+    leasedholdsSetLease(holds, owner, leasesKeptEnd(holdkeyEndAfter(holds, lease_ms)));
     return own;
 }
 
@@ -242,7 +243,7 @@ bool semholdsIsFree(struct holds *holds) {
     if (holds->access == KEY_TO_READ) {
         struct tallySum sum;
         holdcountGet(holds, &sum);
-        holdsEach(holds, noteHolder, &is_held);
+        leasedholdsEach(holds, noteHolder, &is_held);
         return !is_held && sum.foreign == 0;
     }
     semholdsPrune(holds);
@@ -250,7 +251,7 @@ bool semholdsIsFree(struct holds *holds) {
 }
 
 int64_t semholdsEndOf(struct holds *holds, RedisModuleString *owner) {
-    bool has_any = holdsCount(holds, owner) > 0;
+    bool has_any = holdkeyCount(holds, owner) > 0;
     return has_any ? leasesEndOf(leasedholdsLeases(holds), owner) : 0;
 }
 

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "server/failpoint.h"
-
 #define VERSION_7_2 0x00070200
 #define VERSION_7_4 0x00070400
 
@@ -135,10 +133,16 @@ static int refusal(RedisModuleCallReply *reply) {
     return refused ? error : 0;
 }
 
+#ifdef CHECKED
+bool (*server_refuses)(void);
+#endif
+
 enum serverPermission serverMayWriteKey(RedisModuleCtx *ctx, RedisModuleString *name) {
-    if (failpoint(FAILPOINT_CONSENT)) {
+#ifdef CHECKED
+    if (server_refuses && server_refuses()) {
         return SERVER_REFUSES;
     }
+#endif
     /* A write that is valid for every type of key, and changes no key: with GT an expiry is only
      * put off, so it is never set to the first millisecond of unix time. "S" makes the server check
      * it as it checks a script's writes. */

@@ -83,6 +83,11 @@ enum serverPermission {
     SERVER_NOT_OURS /* another node serves the key's slot, or the key is being moved there */
 };
 
+#ifdef CHECKED
+/* If it is set and returns true, serverMayWriteKey returns SERVER_REFUSES. For tests. */
+extern bool (*server_refuses)(void);
+#endif
+
 /* What the server would reply if a client wrote to the lock `name` in the selected database now. To
  * be called before a grant outside a client's command, because the low-level functions for keys do
  * not check this. Changes nothing. On Redis from 7.2 and Valkey from 8 this is not visible to

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 #include "blocking/blockingkey.h"
+#include "common/reply.h"
 #include "core/features.h"
 #include "keys/latchkey.h"
 #include "redismodule.h"
-#include "server/reply.h"
 
 struct latchesTimes {
     int64_t block_ms; /* BLOCK; negative: does not wait */

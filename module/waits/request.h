@@ -3,7 +3,7 @@
  *
  *   commands/args.c     fills in the struct
  *   grant/acquire.c     decides whether the request is granted at once, waits, or is refused
- *   waits/waiters.c     keeps the request while its client waits
+ *   queue/waiters.c     keeps the request while its client waits
  *   grant/holding.c     grants the request, at once or after the wait
  *
  * To add an option, add a field here, a row in args.c, and its implementation in holding.c.

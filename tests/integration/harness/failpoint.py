@@ -1,6 +1,6 @@
 """Failpoints of the checking build: a test makes the server die, stop, or have a call fail at a named point.
 
-module/server/failpoint.h describes them, CONTRIBUTING.md how to add one.
+module/common/failpoint.h describes them, CONTRIBUTING.md how to add one.
 """
 
 import os

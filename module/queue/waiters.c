@@ -1,0 +1,390 @@
+/* How waits for locks begin and end.
+ *
+ *   waitersBegin     blocks the client, and adds a waiter to the queue of each key
+ *
+ * One of the following functions ends the wait:
+ *
+ *   waitersGrant     replies after the owner has acquired the lock
+ *   waitersEnd…      end a wait that has timed out, was cancelled or refused, closes a cycle, or is
+ *                    redirected to another node
+ *   a callback       ends the wait at the deadline, when the connection closes, or for
+ *                    CLIENT UNBLOCK (blocked.h)
+ *
+ * Others:
+ *
+ *   waitersFirstNewcomer, waitersGraph     are for the search for cycles
+ *   waitersRestore                         creates a waiter for a position that is in the keys
+ *
+ * To add a way for a wait to end, add a constant to enum waitersEnding and its reply to waitersEnd.
+ *
+ * Contracts are in waiters.h.
+ */
+#include "queue/waiters.h"
+
+#include "blocking/drain.h"
+#include "blocking/nullreplies.h"
+#include "common/config.h"
+#include "common/failpoint.h"
+#include "common/quarantine.h"
+#include "common/reply.h"
+#include "common/stats.h"
+#include "core/cyclesearch.h"
+#include "core/mem.h"
+#include "keys/fairqueue.h"
+#include "ledger/acks.h"
+#include "ledger/events.h"
+#include "observing/toplocks.h"
+#include "observing/watches.h"
+#include "queue/unwritten.h"
+#include "server/server.h"
+#include "server/timeslice.h"
+
+/* The requests of waiters with a client, except requests for permits, which are only counted. */
+static struct waitgraph graph;
+static size_t for_permits;
+static uint64_t last_number;
+
+struct waitgraph *waitersGraph(void) {
+    return &graph;
+}
+
+size_t waitersCount(void) {
+    return waitgraphSize(&graph) + waitersNewcomerCount() + for_permits;
+}
+
+uint64_t waitersLastNumber(void) {
+    return last_number;
+}
+
+static struct waiter *waitersOfBlocked(struct blocked *blocked) {
+    return LIST_ELEMENT(blocked, struct waiter, client);
+}
+
+/* ---- how a wait ends ---- */
+
+/* Removes the waiter from the queue of one of its keys. */
+static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct position *position,
+                       bool granted) {
+    struct lock *lock = contendedOfPosition(position);
+    bool was_head = waitqueueFirst(&lock->queue) == position;
+    waitqueueRemove(position);
+    toplocksEnd(lock, waiter, granted);
+    if (waiter->request.discipline == FAIR) {
+        unwrittenNote(lock, waiter);
+    }
+    /* The waiter may have been in the way of others that fit. After a grant the pass goes on
+     * anyway. */
+    if (!granted && (was_head || waiter->noted)) {
+        blockingkeyMarkDue(ctx, &lock->key);
+    }
+    blockingkeyDropIfIdle(ctx, &lock->key);
+}
+
+/* Removes the waiter from everything that refers to it, and frees it, unless its position in the
+ * keys is still to be removed. */
+static void waitersLeave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
+    RedisModule_Assert(!waiter->client.bc); /* it has been replied to */
+    blockedStopTimer(ctx, &waiter->client);
+    cyclesearchLeave(&graph, &waiter->request);
+    for_permits -= waiter->request.mode == MODE_SEMAPHORE;
+    waiter->over = true;
+    for (size_t i = 0; i < waiter->key_count; i++) {
+        leaveQueue(ctx, waiter, &waiter->keys[i].position, granted);
+    }
+    if (!waiter->noted) {
+        waiterFree(waiter);
+    }
+}
+
+static void answerError(struct waiter *waiter, enum replyError error) {
+    blockedAnswerError(&waiter->client, error);
+    timesliceCharge(BLOCKED_REPLY_US);
+}
+
+void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding how) {
+    switch (how) {
+    case WAITERS_TIMED_OUT:
+    case WAITERS_CANCELLED:
+        nullrepliesSend(ctx, &waiter->client);
+        break;
+    case WAITERS_NO_TOKEN:
+        answerError(waiter, REPLY_NO_TOKEN);
+        break;
+    case WAITERS_TOO_MANY_HOLDS:
+        answerError(waiter, REPLY_TOO_MANY_HOLDS);
+        break;
+    case WAITERS_TRY_AGAIN:
+        answerError(waiter, REPLY_TRY_AGAIN);
+        break;
+    }
+    waitersLeave(ctx, waiter, false);
+}
+
+void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *cycle) {
+    blockedAnswerDeadlock(&waiter->client, cycle);
+    waitersLeave(ctx, waiter, false);
+}
+
+void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *error) {
+    blockedAnswerText(&waiter->client, error);
+    timesliceCharge(BLOCKED_REPLY_US);
+    waitersLeave(ctx, waiter, false);
+}
+
+void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
+    blockingkeyUse(&lock->key);
+    struct position *next;
+    for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
+        next = waitqueueNext(position);
+        if (!waiterOfPosition(position)->client.bc) {
+            waitersLeave(ctx, waiterOfPosition(position), false);
+        }
+    }
+    unwrittenForget(lock);
+    blockingkeyClearDue(&lock->key);
+    blockingkeyEndUse(ctx, &lock->key);
+}
+
+/* ---- grants ---- */
+
+/* The wait for the lock has ended, and the wait for its replicas begins. */
+static void waitersAwaitReplicas(RedisModuleCtx *ctx, struct waiter *waiter,
+                                 const struct waitersGranted *granted) {
+    const struct acksAnswer answer = {.replicas = waiter->wants.replicas,
+                                      .number = granted->answer,
+                                      .pendingreply = granted->pendingreply,
+                                      .lease_ms = waiter->wants.lease_ms,
+                                      .now_ms = granted->now_ms};
+    acksGoOn(ctx, &waiter->client, &answer);
+}
+
+/* Since when the wait is counted: a position of a fair queue may be older than the server. */
+static int64_t waitersCountedFrom(const struct waiter *waiter) {
+    bool is_fair = waiter->request.discipline == FAIR;
+    return is_fair ? fairqueueCountedFrom(waiter->since_ms) : waiter->since_ms;
+}
+
+void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
+                  const struct waitersGranted *granted) {
+    (void)failpoint(FAILPOINT_ANSWER);
+    statsCount(STATS_GRANTED_AFTER_WAIT);
+    statsWaited(granted->now_ms - waitersCountedFrom(waiter));
+    if (waiter->wants.replicas.count > 0) {
+        waitersAwaitReplicas(ctx, waiter, granted);
+    } else {
+        blockedAnswerNumber(&waiter->client, granted->answer,
+                            (struct blockedReceipt){pendingreplyEnd, granted->pendingreply});
+        timesliceCharge(BLOCKED_REPLY_US);
+    }
+    waitersLeave(ctx, waiter, true);
+}
+
+/* ---- callbacks of the server ---- */
+
+void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter) {
+    struct lock *lock = contendedOfPosition(&waiter->keys[0].position);
+    int64_t now_ms = serverNow();
+    blockedEndAt(ctx, &waiter->client, quarantineEndOr(now_ms) + configFairReserveMs());
+    unwrittenNote(lock, waiter);
+    blockingkeyMarkDue(ctx, &lock->key);
+}
+
+static void waitersOnDeadline(RedisModuleCtx *ctx, struct blocked *client) {
+    if (client->bc) {
+        statsCount(STATS_TIME_OUTS);
+    } else if (quarantineIsOn()) {
+        waitersReserve(ctx,
+                       waitersOfBlocked(client)); /* a quarantine that lasts longer than expected */
+        return;
+    }
+    waitersEnd(ctx, waitersOfBlocked(client), WAITERS_TIMED_OUT);
+}
+
+/* The position is kept for a while, for its owner to take it over. */
+static void waitersDetach(RedisModuleCtx *ctx, struct waiter *waiter) {
+    toplocksEnd(contendedOfPosition(&waiter->keys[0].position), waiter, false);
+    waiter->began_us = 0;
+    cyclesearchLeave(&graph, &waiter->request);
+    waitersReserve(ctx, waiter);
+}
+
+static void waitersOnGone(RedisModuleCtx *ctx, struct blocked *client) {
+    struct waiter *waiter = waitersOfBlocked(client);
+    statsCount(STATS_CLIENTS_GONE);
+    if (waiter->request.discipline == FAIR) {
+        waitersDetach(ctx, waiter);
+    } else {
+        waitersLeave(ctx, waiter, false);
+    }
+}
+
+static void waitersOnUnblock(RedisModuleCtx *ctx, struct blocked *client) {
+    statsCount(STATS_TIME_OUTS);
+    waitersLeave(ctx, waitersOfBlocked(client), false);
+}
+
+static const struct blockedKind kind = {waitersOnDeadline, waitersOnGone, waitersOnUnblock};
+
+/* ---- how a wait begins ---- */
+
+static struct waiter *newWaiter(const struct request *wants, size_t key_count) {
+    struct waiter *waiter = memAlloc(sizeof(*waiter) + key_count * sizeof(waiter->keys[0]));
+    waiter->number = ++last_number;
+    waiter->wants = *wants;
+    /* A copy: the caller's string may point into a client's query buffer. */
+    waiter->wants.owner = RedisModule_CreateStringFromString(NULL, wants->owner);
+    waiter->wants.owner_is_kept = true;
+    waiter->request.owner =
+        RedisModule_StringPtrLen(waiter->wants.owner, &waiter->request.owner_length);
+    waiter->request.mode = wants->lock.mode;
+    waiter->request.discipline = wants->discipline;
+    waiter->request.once = wants->lock.once;
+    waiter->client.kind = &kind;
+    return waiter;
+}
+
+static struct waiterKey *nameKey(struct waiter *waiter, size_t index, struct lock *lock) {
+    struct waiterKey *key = &waiter->keys[index];
+    key->name = lock->key.name;
+    RedisModule_RetainString(NULL, key->name);
+    waiter->key_count = index + 1;
+    return key;
+}
+
+static void standInLine(struct waiter *waiter, size_t index, struct lock *lock, bool at_head) {
+    struct waiterKey *key = nameKey(waiter, index, lock);
+    if (at_head) {
+        waitqueueAddFirst(&lock->queue, &key->position, &waiter->request);
+    } else {
+        waitqueueAdd(&lock->queue, &key->position, &waiter->request);
+    }
+    toplocksBegin(lock, waiter);
+}
+
+/* Gives a fair waiter the position of `old`, its owner's earlier waiter. The client of `old`, if it
+ * has one, receives null. `old` is freed. */
+static void takeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter) {
+    struct position *old_position = &old->keys[0].position;
+    struct lock *lock = contendedOfPosition(old_position);
+    struct waiterKey *key = nameKey(waiter, 0, lock);
+    cyclesearchLeave(&graph, &old->request);
+    waitqueueTakeOver(old_position, &key->position, &waiter->request);
+    waiter->ticket = old->ticket;
+    waiter->since_ms = old->since_ms;
+    blockedStopTimer(ctx, &old->client);
+    if (old->began_us) {
+        waiter->began_us = old->began_us;
+    } else {
+        toplocksBegin(lock, waiter);
+    }
+    unwrittenDrop(lock, old);
+    blockedAnswerNull(&old->client);
+    waiterFree(old);
+}
+
+static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
+                         struct waiter *waiter) {
+    if (start->own) {
+        takeOver(ctx, start->own, waiter);
+        return;
+    }
+    for (size_t i = 0; i < start->key_count; i++) {
+        standInLine(waiter, i, contendedFindOrMake(waiter->db, start->names[i]), start->at_head);
+        watchesNoteWaiter(ctx, start->names[i]);
+    }
+}
+
+/* If deadlock detection is off, the wait enters the graph at once. Requests for permits do not
+ * enter it. */
+static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
+    if (waiter->request.mode == MODE_SEMAPHORE) {
+        for_permits++;
+        return;
+    }
+    if (!configDeadlockDetection()) {
+        cyclesearchEnter(&graph, &waiter->request);
+        return;
+    }
+    waitgraphAnnounce(&graph, &waiter->request);
+    drainSetAlarm(ctx, DRAIN_CYCLES, WAITERS_SEARCH_DELAY_MS);
+}
+
+/* Blocks the client. Returns its new waiter, or NULL if the server does not block this client. */
+static struct waiter *waitersBlock(RedisModuleCtx *ctx, const struct waitersStart *start) {
+    const struct request *wants = start->wants;
+    eventsWatchKeys(ctx);
+    blockingkeyWatchSlots(ctx);
+    struct waiter *waiter = newWaiter(wants, start->key_count);
+    if (!blockedBegin(&waiter->client, ctx, &kind)) {
+        waiterFree(waiter);
+        return NULL;
+    }
+    waiter->db = RedisModule_GetSelectedDb(ctx);
+    waiter->since_ms = wants->now_ms;
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    waiter->began_us = (int64_t)now_us;
+    /* Not computed from `began_us` later, because a takeover replaces that by the earlier
+     * waiter's. */
+    waiter->search_at_us = now_us + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
+    blockedEndAfter(ctx, &waiter->client, wants->block_ms, wants->now_ms);
+    return waiter;
+}
+
+bool waitersMayWait(RedisModuleCtx *ctx, const struct request *wants) {
+    return wants->block_ms != REQUEST_NO_WAIT && serverMayBlock(ctx);
+}
+
+enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
+                         struct waiter **waiter) {
+    if (!waitersMayWait(ctx, start->wants)) {
+        return RESULT_BUSY;
+    }
+    bool replaces_client = start->own && start->own->client.bc;
+    if (!replaces_client && !blockedHaveRoom()) {
+        return RESULT_TOO_MANY_WAITERS;
+    }
+    *waiter = waitersBlock(ctx, start);
+    if (!*waiter) {
+        return RESULT_BUSY;
+    }
+    standInLines(ctx, start, *waiter);
+    awaitSearch(ctx, *waiter);
+    return RESULT_WAITING;
+}
+
+void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairposition *position,
+                    struct waitersLife life) {
+    const struct request wants = {
+        .owner = position->owner, .lock.mode = MODE_EXCLUSIVE, .discipline = FAIR};
+    struct waiter *waiter = newWaiter(&wants, 1);
+    waiter->db = lock->key.db;
+    waiter->ticket = position->ticket;
+    waiter->placed = true;
+    waiter->since_ms = fairqueueArrival(position->ticket, life.now_ms);
+    standInLine(waiter, 0, lock, true);
+    watchesNoteWaiter(ctx, lock->key.name);
+    blockedEndAt(ctx, &waiter->client, life.end_ms);
+}
+
+/* ---- for the grant pass ---- */
+
+void waitersMoveFirst(struct waiter *waiter) {
+    struct position *position = &waiter->keys[0].position;
+    cyclesearchMove(&graph, position);
+    waitqueueMoveFirst(position);
+}
+
+/* ---- for the search for cycles ---- */
+
+struct waiter *waitersFirstNewcomer(void) {
+    struct waitRequest *first = waitgraphFirstNewcomer(&graph);
+    return LIST_ELEMENT_OR_NULL(first, struct waiter, request);
+}
+
+size_t waitersNewcomerCount(void) {
+    return graph.newcomers.length;
+}
+
+void waitersSearched(struct waiter *newcomer) {
+    waitgraphEnter(&graph, &newcomer->request);
+}
