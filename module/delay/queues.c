@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "keys/delaykeys.h"
 #include "server/server.h"
+#include "server/timer.h"
 #include "server/timeslice.h"
 
 /* How many elements without a value are checked again in a ms at most, on average: a client that
@@ -30,6 +31,7 @@ static struct {
     size_t count, stuck; /* of `dbs` */
     bool own_change;
     void (*listen)(RedisModuleCtx *ctx);
+    struct timer timer; /* for the queue that is to be checked first */
 } queues;
 
 void queuesConnect(void (*listen)(RedisModuleCtx *ctx)) {
@@ -106,9 +108,20 @@ static struct delayedQueue *queuesMake(int db, RedisModuleString *name) {
 
 /* ---- when to check ---- */
 
+static void queuesOnTimer(RedisModuleCtx *ctx, struct timer *timer) {
+    (void)timer;
+    drainRunSoon(ctx, DRAIN_DELAYED_QUEUES);
+}
+
+/* By the wall clock, which may be wrong for a moment now. What the timer is set for may have been
+ * delivered when it rings. */
 static void queuesSetAlarmAt(RedisModuleCtx *ctx, int64_t at_ms) {
-    int64_t now_ms = serverNow();
-    drainSetAlarm(ctx, DRAIN_DELAYED_QUEUES, at_ms > now_ms ? at_ms - now_ms : 0);
+    if (at_ms <= serverNow()) {
+        drainSetAlarm(ctx, DRAIN_DELAYED_QUEUES, 0);
+    } else if (!queues.timer.is_set || at_ms < queues.timer.place.at) {
+        timerSetWall(ctx, &queues.timer, at_ms, queuesOnTimer);
+        drainWakeLoop();
+    }
 }
 
 static struct delayedQueue *queuesFirst(const struct heap *line) {
@@ -140,6 +153,8 @@ void queuesSetAlarm(RedisModuleCtx *ctx) {
     const struct delayedQueue *next = earlier(firstGoing(), firstRefused());
     if (next) {
         queuesSetAlarmAt(ctx, next->look.at);
+    } else {
+        timerStop(ctx, &queues.timer);
     }
 }
 

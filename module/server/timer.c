@@ -63,6 +63,7 @@ void timerConnect(void (*watch_clock)(RedisModuleCtx *ctx), void (*after)(RedisM
 }
 
 void timerRunAfter(void) {
+    RedisModule_Assert(timers.calls);
     timers.runs_after = true;
 }
 
