@@ -171,7 +171,8 @@ static void replyWaiters(struct positionList *list, int64_t most) {
                                        replyPosition, list};
     fairqueueEach(list->fq, &walk);
     struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;
-    for (int64_t i = list->in_keys; i < shown; i++, position = waitqueueNext(position)) {
+    for (int64_t i = list->in_keys; position && i < shown;
+         i++, position = waitqueueNext(position)) {
         replyWaiter(list->ctx, waiterOfPosition(position), list->now_ms);
         list->shown++;
     }

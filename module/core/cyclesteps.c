@@ -1,6 +1,8 @@
 /* See cyclesteps.h. */
 #include "core/cyclesteps.h"
 
+#include <assert.h>
+
 #include <string.h>
 
 #include "core/cyclereach.h"
@@ -44,6 +46,7 @@ static void goToPosition(struct cyclesearch *search, const struct waitRequest *r
 }
 
 static void goToNextPosition(struct cyclesearch *search) {
+    assert(search->position);
     search->position = waitqueueNextOf(search->position);
     search->stage = SEARCH_POSITION;
 }
