@@ -1,25 +1,96 @@
-/* See redlock.h. */
+/* See redlock.h.
+ *
+ * A request is sent to all servers at once, to each on its own connection, which stays open. A
+ * reply that arrives too late for its round does no harm: the server executes the next request on
+ * the connection after the late one, so a release that follows also undoes an unconfirmed grant.
+ */
 #include "hold/redlock.h"
 
 #include <stdlib.h>
 
+#include "base/alarm.h"
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/memory.h"
-#include "hold/redlock_parts.h"
+#include "hold/lease.h"
 #include "hold/requests.h"
+#include "net/replies.h"
+#include "net/server.h"
 
 /* The time for one server to reply. It is short compared with the lease, so that dead servers do
  * not use up the lease. */
 #define LIMIT_SHARE 20
 #define SHORTEST_LIMIT_MS 20
 #define LONGEST_LIMIT_MS 1000
+/* The pause before the next round, and the random addition to it, which separates two clients that
+ * hinder each other. */
+#define PAUSE_MS 20
+#define PAUSE_MORE_MS 180
+/* More than the delay of a timer on a busy machine. */
+#define GAP_MS 1000
+/* An alarm that is this late means that this process did not run. */
+#define LATE_MS 200
 
-size_t redlockQuorum(const struct redlock *redlock) {
+enum redlockStage {
+    REDLOCK_STARTING, /* connections are being opened */
+    REDLOCK_ASKING,   /* a round of requests is in progress */
+    REDLOCK_PAUSING,  /* the round failed */
+    REDLOCK_HOLDING,
+    REDLOCK_RELEASING,
+    REDLOCK_OVER
+};
+
+/* The reply of a server in this round. */
+enum vote { VOTE_NONE, VOTE_YES, VOTE_NO, VOTE_REFUSED };
+
+struct member {
+    struct redlock *redlock;
+    struct server server;
+    enum vote vote;
+    int unanswered;    /* requests without a reply */
+    int64_t silent_ms; /* since when there are such requests */
+    /* Rounds that have started since then. In the first one, replies may have arrived that are not
+     * read yet. */
+    int silent_rounds;
+    bool may_hold;        /* the lock was requested, and not released since */
+    bool holds;           /* granted without a gap since a successful round */
+    bool has_again;       /* granted again after a loss, since the last successful round */
+    bool is_tried;        /* the attempt to connect has ended */
+    unsigned asked_round; /* the round of the pending request */
+};
+
+struct redlock {
+    struct holder holder;
+    const struct wish *wish;
+    const struct holderWatch *watch;
+    void *arg;
+    enum redlockStage stage;
+    struct alarm step;  /* the end of a round, of a pause, the next renewal */
+    struct alarm clock; /* the end of the lease */
+    int64_t limit_ms, grace_ms;
+    int64_t wait_end_ms; /* -1: never */
+    int64_t replied_ms;  /* when a majority last replied */
+    int64_t asked_ms;    /* when this round started */
+    int64_t until_ms;
+    unsigned round;
+    bool is_renewing; /* a round of renewals is in progress */
+    bool is_answered; /* a majority replied in the last round */
+    bool is_lost, was_held;
+    char *refusal; /* the error of a server that refused, or NULL */
+    int not_had;   /* the status if it ends without the lock, or 0 */
+    const char *why_not;
+    long long token;
+    size_t count;
+    struct member members[];
+};
+
+/* Returns how many servers are a majority. */
+static size_t redlockQuorum(const struct redlock *redlock) {
     return redlock->count / 2 + 1;
 }
 
-size_t redlockVotes(const struct redlock *redlock, enum vote vote) {
+/* Returns how many servers have this vote in this round. */
+static size_t redlockVotes(const struct redlock *redlock, enum vote vote) {
     size_t found = 0;
     for (size_t i = 0; i < redlock->count; i++) {
         found += redlock->members[i].vote == vote;
@@ -27,7 +98,9 @@ size_t redlockVotes(const struct redlock *redlock, enum vote vote) {
     return found;
 }
 
-void redlockAsk(struct member *member, const struct words *words, linkAnswer *answer) {
+/* Sends a request to a server that is open. `answer` gets `member`, and must decrement
+ * `unanswered`. */
+static void redlockAsk(struct member *member, const struct words *words, linkAnswer *answer) {
     if (member->unanswered++ == 0) {
         member->silent_ms = clockNow();
         member->silent_rounds = 0;
@@ -45,7 +118,9 @@ static void forgetUnanswered(struct member *member) {
     member->unanswered = 0;
 }
 
-bool redlockIsQuiet(struct member *member) {
+/* Whether the server has replied to all requests. If it has not for too long, the connection may be
+ * dead without having been closed, and a new one is opened. */
+static bool redlockIsQuiet(struct member *member) {
     if (member->unanswered > 0 && serverIsOpen(&member->server) && member->silent_rounds++ > 0 &&
         clockNow() - member->silent_ms >= member->redlock->wish->silence_ms) {
         forgetUnanswered(member);
@@ -54,9 +129,18 @@ bool redlockIsQuiet(struct member *member) {
     return member->unanswered == 0;
 }
 
+/* Requests the lock from one server. */
+static void redlockAcquireAt(struct member *member, linkAnswer *answer) {
+    struct words words;
+    requestAcquire(&words, member->redlock->wish, 0);
+    member->may_hold = true;
+    member->asked_round = member->redlock->round;
+    redlockAsk(member, &words, answer);
+}
+
 /* ---- releasing ---- */
 
-static void over(struct redlock *redlock) {
+static void redlockOver(struct redlock *redlock) {
     redlock->stage = REDLOCK_OVER;
     alarmStop(&redlock->step);
     alarmStop(&redlock->clock);
@@ -80,7 +164,7 @@ static bool isReleased(const struct redlock *redlock) {
     return is_released;
 }
 
-static void onReleased(void *arg, redisReply *reply) {
+static void redlockOnReleased(void *arg, redisReply *reply) {
     struct member *member = arg;
     struct redlock *redlock = member->redlock;
     (void)reply; /* NOTHELD is a success too */
@@ -90,14 +174,15 @@ static void onReleased(void *arg, redisReply *reply) {
     }
 }
 
-void redlockReleaseAll(struct redlock *redlock) {
+/* Releases the lock at all servers that may hold it, including those that have not replied. */
+static void redlockReleaseAll(struct redlock *redlock) {
     for (size_t i = 0; i < redlock->count; i++) {
         struct member *member = &redlock->members[i];
         member->holds = false;
         if (member->may_hold && serverIsOpen(&member->server)) {
             struct words words;
             requestRelease(&words, redlock->wish);
-            redlockAsk(member, &words, onReleased);
+            redlockAsk(member, &words, redlockOnReleased);
             member->may_hold = false;
         }
     }
@@ -110,10 +195,241 @@ static void beginToRelease(struct redlock *redlock) {
     alarmSet(&redlock->step, isReleased(redlock) ? 0 : redlock->limit_ms);
 }
 
-void redlockNotHad(struct redlock *redlock, int status, const char *why) {
+/* Ends without the lock, after a release was sent to all servers that may hold it. `why` must stay
+ * valid until then. */
+static void redlockNotHad(struct redlock *redlock, int status, const char *why) {
     redlock->not_had = status;
     redlock->why_not = why;
     beginToRelease(redlock);
+}
+
+/* ---- keeping it: rounds of renewals ---- */
+
+/* A majority has granted the lock, with a lease until `until_ms` at the latest. */
+static void redlockHold(struct redlock *redlock, int64_t until_ms) {
+    redlock->until_ms = until_ms;
+    int64_t notice_ms = leaseNotice(redlock->wish->lease_ms, redlock->grace_ms);
+    alarmSet(&redlock->clock, until_ms - notice_ms - clockNow());
+}
+
+/* Calls `lost`, once. */
+static void redlockLose(struct redlock *redlock, const char *why, int64_t until_ms) {
+    if (!redlock->is_lost) {
+        redlock->is_lost = true;
+        alarmStop(&redlock->step);
+        alarmStop(&redlock->clock);
+        redlock->watch->lost(redlock->arg, why, until_ms);
+    }
+}
+
+/* A majority has held the lock without a gap until now. From now on, servers that have granted it
+ * again count too. */
+static void countAgain(struct redlock *redlock) {
+    for (size_t i = 0; i < redlock->count; i++) {
+        struct member *member = &redlock->members[i];
+        member->holds = member->holds || member->has_again;
+        member->has_again = false;
+    }
+}
+
+static void countRenewals(struct redlock *redlock) {
+    size_t yes = 0;
+    size_t could = 0;
+    for (size_t i = 0; i < redlock->count; i++) {
+        const struct member *member = &redlock->members[i];
+        yes += member->holds && member->vote == VOTE_YES;
+        could += member->holds;
+    }
+    if (could < redlockQuorum(redlock)) {
+        redlockLose(redlock, "it is no longer held at a majority of the servers", clockNow());
+    } else if (yes >= redlockQuorum(redlock) && redlock->is_renewing) {
+        redlock->is_renewing = false;
+        countAgain(redlock);
+        redlockHold(redlock, leaseEnd(redlock->asked_ms, redlock->wish->lease_ms));
+        alarmSet(&redlock->step, redlock->wish->lease_ms / 3);
+    }
+}
+
+/* The reply of a server that has lost the lock, and from which it was requested again. */
+static void onTakenAgain(void *arg, redisReply *reply) {
+    struct member *member = arg;
+    member->unanswered--;
+    member->has_again = reply->type == REDIS_REPLY_INTEGER;
+}
+
+static void redlockOnRenewed(void *arg, redisReply *reply) {
+    struct member *member = arg;
+    struct redlock *redlock = member->redlock;
+    member->unanswered--;
+    if (redlock->stage != REDLOCK_HOLDING || redlock->is_lost) {
+        return;
+    }
+    if (reply->type == REDIS_REPLY_INTEGER) {
+        member->vote = member->asked_round == redlock->round ? VOTE_YES : member->vote;
+        member->has_again = !member->holds; /* its grant arrived too late for its round */
+    } else if (replyIsError(reply, "NOTHELD")) {
+        member->holds = false;
+        redlockAcquireAt(member, onTakenAgain);
+    } else {
+        serverGoesOn(&member->server, reply);
+    }
+    countRenewals(redlock);
+}
+
+/* Renews the lock at all servers at once. */
+static void redlockRenewAll(struct redlock *redlock) {
+    redlock->round++;
+    redlock->is_renewing = true;
+    redlock->asked_ms = clockNow();
+    for (size_t i = 0; i < redlock->count; i++) {
+        struct member *member = &redlock->members[i];
+        member->vote = VOTE_NONE;
+        if (redlockIsQuiet(member) && serverIsOpen(&member->server)) {
+            struct words words;
+            requestRenew(&words, redlock->wish);
+            member->asked_round = redlock->round;
+            redlockAsk(member, &words, redlockOnRenewed);
+        }
+    }
+    /* The next attempt, if this round gets no majority. */
+    int64_t again_ms = redlock->wish->lease_ms / 10;
+    alarmSet(&redlock->step, again_ms > redlock->limit_ms ? again_ms : redlock->limit_ms);
+}
+
+/* Whether the round may still get a majority. After a stall of this process, a round has only just
+ * started. */
+static bool redlockMaySoonBeRenewed(struct redlock *redlock) {
+    int64_t now_ms = clockNow();
+    int64_t patience_ms = leaseNotice(redlock->wish->lease_ms, redlock->grace_ms) / 2;
+    int64_t late_ms = now_ms - (redlock->until_ms - 2 * patience_ms);
+    if (late_ms < LATE_MS || !redlock->is_renewing || now_ms - redlock->asked_ms >= patience_ms ||
+        now_ms >= redlock->until_ms - patience_ms) {
+        return false;
+    }
+    alarmSet(&redlock->clock, redlock->asked_ms + patience_ms - now_ms);
+    return true;
+}
+
+/* The lease is near its end. */
+static void redlockLeaseEnds(struct redlock *redlock) {
+    if (!redlockMaySoonBeRenewed(redlock)) {
+        redlockLose(redlock, "no majority of the servers renewed it", redlock->until_ms);
+    }
+}
+
+/* ---- acquiring it: rounds of requests ---- */
+
+static bool waitHasEnded(const struct redlock *redlock) {
+    return redlock->wait_end_ms >= 0 && clockNow() >= redlock->wait_end_ms;
+}
+
+/* The round failed: releases all grants, and pauses before the next round or the end. */
+static void endBadRound(struct redlock *redlock) {
+    redlockReleaseAll(redlock);
+    size_t answered = redlock->count - redlockVotes(redlock, VOTE_NONE);
+    redlock->is_answered = answered >= redlockQuorum(redlock);
+    if (redlock->is_answered) {
+        redlock->replied_ms = clockNow();
+    }
+    redlock->stage = REDLOCK_PAUSING;
+    alarmSet(&redlock->step, PAUSE_MS + (waitHasEnded(redlock) ? 0 : clockRandom(PAUSE_MORE_MS)));
+}
+
+static void redlockBeginToHold(struct redlock *redlock, int64_t until_ms) {
+    for (size_t i = 0; i < redlock->count; i++) {
+        redlock->members[i].holds = redlock->members[i].vote == VOTE_YES;
+    }
+    redlock->stage = REDLOCK_HOLDING;
+    redlock->was_held = true;
+    redlockHold(redlock, until_ms);
+    alarmSet(&redlock->step, redlock->wish->lease_ms / 3 - (clockNow() - redlock->asked_ms));
+    char *token = requestIsFenced(redlock->wish) ? memoryPrint("%lld", redlock->token) : NULL;
+    redlock->watch->held(redlock->arg, token);
+    free(token);
+}
+
+/* Ends the round as soon as the result is certain, without waiting for the other replies. */
+static void countAsking(struct redlock *redlock, bool is_last) {
+    size_t yes = redlockVotes(redlock, VOTE_YES);
+    size_t open = is_last ? 0 : redlockVotes(redlock, VOTE_NONE);
+    int64_t until_ms = leaseEnd(redlock->asked_ms, redlock->wish->lease_ms);
+    if (yes >= redlockQuorum(redlock) && clockNow() < until_ms) {
+        redlockBeginToHold(redlock, until_ms);
+    } else if (yes >= redlockQuorum(redlock) || yes + open < redlockQuorum(redlock)) {
+        endBadRound(redlock);
+    }
+}
+
+static void redlockOnAcquired(void *arg, redisReply *reply) {
+    struct member *member = arg;
+    struct redlock *redlock = member->redlock;
+    member->unanswered--;
+    if (member->asked_round != redlock->round || redlock->stage != REDLOCK_ASKING) {
+        /* A grant beyond the majority; or one of a failed round, whose release is already sent. */
+        member->holds = member->asked_round == redlock->round &&
+                        redlock->stage == REDLOCK_HOLDING && reply->type == REDIS_REPLY_INTEGER;
+        return;
+    }
+    if (reply->type == REDIS_REPLY_INTEGER) {
+        member->vote = VOTE_YES;
+        redlock->token = reply->integer > redlock->token ? reply->integer : redlock->token;
+    } else if (reply->type != REDIS_REPLY_ERROR || serverGoesOn(&member->server, reply)) {
+        member->vote = VOTE_NO;
+    } else {
+        member->vote = VOTE_REFUSED;
+        free(redlock->refusal);
+        redlock->refusal = memoryPrint("%s", reply->str);
+    }
+    countAsking(redlock, false);
+}
+
+/* Requests the lock from all servers at once. */
+static void redlockBeginRound(struct redlock *redlock) {
+    redlock->round++;
+    redlock->stage = REDLOCK_ASKING;
+    redlock->token = 0;
+    redlock->asked_ms = clockNow();
+    alarmSet(&redlock->step, redlock->limit_ms);
+    for (size_t i = 0; i < redlock->count; i++) {
+        struct member *member = &redlock->members[i];
+        member->vote = VOTE_NONE;
+        /* A server that has not replied to the last round would not reply to this one. */
+        if (redlockIsQuiet(member) && serverIsOpen(&member->server)) {
+            redlockAcquireAt(member, redlockOnAcquired);
+        }
+    }
+}
+
+/* The time for the replies has ended. */
+static void redlockEndRound(struct redlock *redlock) {
+    countAsking(redlock, true);
+}
+
+/* Time in which this process did not run, because it was stopped or the machine was suspended, does
+ * not count as silence of the servers. */
+static void forgiveStall(struct redlock *redlock) {
+    int64_t expected_ms = redlock->limit_ms + PAUSE_MS + PAUSE_MORE_MS;
+    int64_t late_ms = clockNow() - redlock->asked_ms - expected_ms;
+    if (late_ms > GAP_MS) {
+        redlock->replied_ms += late_ms;
+    }
+}
+
+/* The pause after a failed round has ended. */
+static void redlockEndPause(struct redlock *redlock) {
+    forgiveStall(redlock);
+    if (redlock->count - redlockVotes(redlock, VOTE_REFUSED) < redlockQuorum(redlock)) {
+        redlockNotHad(redlock, FAILURE_UNAVAILABLE, redlock->refusal);
+        return;
+    }
+    if (clockNow() - redlock->replied_ms >= redlock->wish->silence_ms ||
+        (waitHasEnded(redlock) && !redlock->is_answered)) {
+        redlockNotHad(redlock, FAILURE_UNAVAILABLE, "no majority of the servers replied");
+    } else if (waitHasEnded(redlock)) {
+        redlockNotHad(redlock, FAILURE_NOT_HAD, "another client holds the lock");
+    } else {
+        redlockBeginRound(redlock);
+    }
 }
 
 /* ---- the alarms ---- */
@@ -134,14 +450,14 @@ static void onStep(void *arg) {
         redlockRenewAll(redlock);
         break;
     case REDLOCK_RELEASING:
-        over(redlock);
+        redlockOver(redlock);
         break;
     case REDLOCK_OVER:
         break;
     }
 }
 
-static void onClock(void *arg) {
+static void redlockOnClock(void *arg) {
     redlockLeaseEnds(arg);
 }
 
@@ -159,7 +475,7 @@ static void startIfAllAreTried(struct redlock *redlock) {
     }
 }
 
-static void onOpened(void *arg) {
+static void redlockOnOpened(void *arg) {
     struct member *member = arg;
     struct redlock *redlock = member->redlock;
     member->unanswered = 0;
@@ -170,7 +486,7 @@ static void onOpened(void *arg) {
     }
 }
 
-static void onFailed(void *arg, const char *why, bool is_final) {
+static void redlockOnFailed(void *arg, const char *why, bool is_final) {
     struct member *member = arg;
     if (is_final) {
         failureSay("%s", why);
@@ -180,7 +496,7 @@ static void onFailed(void *arg, const char *why, bool is_final) {
     startIfAllAreTried(member->redlock);
 }
 
-static const struct serverWatch member_watch = {onOpened, onFailed};
+static const struct serverWatch member_watch = {redlockOnOpened, redlockOnFailed};
 
 /* ---- calls from the user of the holder ---- */
 
@@ -228,7 +544,7 @@ struct holder *redlockNew(struct event_base *base, const struct url *urls, size_
     redlock->grace_ms = grace_ms;
     redlock->limit_ms = limitOf(wish->lease_ms);
     alarmInit(&redlock->step, base, onStep, redlock);
-    alarmInit(&redlock->clock, base, onClock, redlock);
+    alarmInit(&redlock->clock, base, redlockOnClock, redlock);
     for (redlock->count = 0; redlock->count < count && !*why; redlock->count++) {
         struct member *member = &redlock->members[redlock->count];
         member->redlock = redlock;
