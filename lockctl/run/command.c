@@ -1,13 +1,10 @@
 /* See command.h. */
 #include "run/command.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -17,7 +14,7 @@
 #endif
 
 #include "base/failure.h"
-#include "base/memory.h"
+#include "run/processes.h"
 #include "run/signals.h"
 
 /* ---- starting ---- */
@@ -134,17 +131,22 @@ int commandStart(struct command *command, char **words) {
     return failure;
 }
 
-/* ---- signals and the end ---- */
+/* ---- the end ---- */
 
-void commandSignal(const struct command *command, int number) {
-    if (command->pid > 0 && !command->has_ended) {
-        kill(command->pid, number);
-    }
+/* What the command's processes belong to is known until it is reaped. */
+static void noteGroup(struct command *command) {
+    pid_t group = getpgid(command->pid);
+    pid_t session = getsid(command->pid);
+    command->group = group > 0 ? group : command->group;
+    command->session = session > 0 ? session : command->session;
 }
 
 void commandReap(struct command *command) {
     int status;
     pid_t pid;
+    if (command->pid > 0 && !command->has_ended) {
+        noteGroup(command);
+    }
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid == command->pid) {
             command->has_ended = true;
@@ -154,88 +156,109 @@ void commandReap(struct command *command) {
     }
 }
 
-/* ---- remaining processes ---- */
+/* ---- signals ---- */
 
-/* Returns the parent of a process, from /proc; 0 if there is no such process. */
-static pid_t parentOf(const char *process) {
-    char path[300];
-    char text[512];
-    snprintf(path, sizeof(path), "/proc/%s/stat", process);
-    FILE *file = fopen(path, "r");
-    size_t length = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-    if (file) {
-        fclose(file);
+static bool isIn(const struct command *command, const struct process *process,
+                 enum commandScope scope) {
+    switch (scope) {
+    case COMMAND_GROUP:
+        return process->group == command->group;
+    case COMMAND_SESSION:
+        return process->session == command->session;
+    case COMMAND_ALL:
+        return true;
     }
-    text[length] = '\0';
-    /* "pid (name) state parent ...", and the name may contain any characters. */
-    const char *behind = strrchr(text, ')');
-    return behind && strlen(behind) > 4 ? (pid_t)strtol(behind + 4, NULL, 10) : 0;
+    return false;
 }
 
-struct process {
-    pid_t pid, parent;
-    bool is_ours;
-};
-
-/* Returns all processes of the machine, `*count` of them; to be freed by free(). */
-static struct process *processes(size_t *count) {
-    struct process *all = NULL;
-    size_t room = 0;
-    DIR *folder = opendir("/proc");
-    const struct dirent *entry;
-    *count = 0;
-    while (folder && (entry = readdir(folder))) {
-        if (!isdigit((unsigned char)entry->d_name[0])) {
-            continue;
-        }
-        if (*count == room) {
-            room = room ? 2 * room : 256;
-            all = memoryResize(all, room * sizeof(*all));
-        }
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        all[(*count)++] = (struct process){.pid = pid, .parent = parentOf(entry->d_name)};
-    }
-    if (folder) {
-        closedir(folder);
-    }
-    return all;
+/* Whether a process that is stopped must continue to handle the signal: it is one that asks it to
+ * end. */
+static bool asksToEnd(int number) {
+    return number == SIGTERM || number == SIGINT || number == SIGQUIT || number == SIGHUP;
 }
 
-static bool isOurs(const struct process *all, size_t count, pid_t pid) {
-    for (size_t i = 0; i < count; i++) {
-        if (all[i].pid == pid) {
-            return all[i].is_ours;
-        }
+static void sendOne(const struct process *process, int number) {
+    if (number == SIGCONT && signalsStopIsPending()) {
+        return; /* Ctrl-Z after `fg` has stopped it again, and will stop lockctl */
     }
-    return pid == getpid();
+    signalsSend(process->pid, number);
+    if (process->state == 'T' && asksToEnd(number)) {
+        kill(process->pid, SIGCONT);
+    }
 }
 
-/* Marks the children of lockctl and of marked processes. Returns whether it has marked more. */
-static bool markMore(struct process *all, size_t count) {
-    bool found = false;
-    for (size_t i = 0; i < count; i++) {
-        bool is_new = !all[i].is_ours && all[i].pid != getpid() &&
-                      (all[i].parent == getpid() || isOurs(all, count, all[i].parent));
-        all[i].is_ours = all[i].is_ours || is_new;
-        found = found || is_new;
+void commandSignal(struct command *command, int number) {
+    if (command->pid == 0) {
+        return;
     }
-    return found;
-}
-
-/* Signals all generations at once. To signal each generation only after its parents have ended
- * would take too long. */
-bool commandSignalAll(int number) {
     size_t count;
-    bool found = false;
-    struct process *all = processes(&count);
-    while (markMore(all, count)) {
-        found = true;
+    bool is_sent = command->has_ended;
+    if (!command->has_ended) {
+        noteGroup(command);
     }
+    struct process *all = processesBelow(&count);
     for (size_t i = 0; i < count; i++) {
-        if (all[i].is_ours) {
-            kill(all[i].pid, number);
+        bool is_command = all[i].pid == command->pid && !command->has_ended;
+        is_sent = is_sent || is_command;
+        if (is_command || isIn(command, &all[i], COMMAND_GROUP)) {
+            sendOne(&all[i], number);
+        }
+    }
+    free(all);
+    if (!is_sent) {
+        signalsSend(command->pid, number); /* without /proc */
+    }
+}
+
+bool commandSharesGroup(const struct command *command) {
+    return command->pid > 0 && getpgid(command->pid) == getpgrp();
+}
+
+/* Calls `act` for what is left of the command in this scope; returns how many processes that
+ * were. */
+static size_t forEachLeft(const struct command *command, enum commandScope scope,
+                          void (*act)(const struct command *, const struct process *, int),
+                          int number) {
+    size_t count;
+    size_t found = 0;
+    struct process *all = processesBelow(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (isIn(command, &all[i], scope)) {
+            found++;
+            if (act) {
+                act(command, &all[i], number);
+            }
         }
     }
     free(all);
     return found;
+}
+
+size_t commandLeft(const struct command *command, enum commandScope scope) {
+    return forEachLeft(command, scope, NULL, 0);
+}
+
+static void endOne(const struct command *command, const struct process *process, int number) {
+    bool has_received = isIn(command, process, COMMAND_GROUP) && !processIgnores(process, number);
+    if (!has_received) {
+        sendOne(process, SIGTERM);
+    }
+}
+
+size_t commandEndLeft(const struct command *command, enum commandScope scope, int received) {
+    return forEachLeft(command, scope, endOne, received);
+}
+
+static void killOne(const struct command *command, const struct process *process, int number) {
+    (void)command;
+    kill(process->pid, number);
+}
+
+/* All generations at once. To kill each generation only after its parents have ended would take too
+ * long. */
+size_t commandKill(const struct command *command, enum commandScope scope) {
+    if (command->pid > 0 && !command->has_ended) {
+        kill(command->pid, SIGKILL); /* finding the others takes time on a busy machine */
+    }
+    return forEachLeft(command, scope, killOne, SIGKILL);
 }

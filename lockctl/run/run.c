@@ -13,18 +13,24 @@
 #include "run/command.h"
 #include "run/signals.h"
 
-/* The interval between searches for processes that a killed command has left behind. */
+/* The intervals between searches for processes that a killed command has left behind. They grow,
+ * because there may be processes that cannot be killed soon. */
 #define SWEEP_MS 10
+#define LONGEST_SWEEP_MS 1000
 
 struct run {
     const struct runOrder *order;
     struct event_base *base;
     struct holder *holder;
     struct command command;
-    struct alarm kill; /* the time for SIGKILL, after the lock was lost */
+    struct alarm kill;  /* the time for SIGKILL: the lock was lost, or processes are left */
+    int64_t kill_ms;    /* that time, by clockNow, or 0 */
+    int64_t sweep_ms;   /* the interval between searches */
+    sigset_t signalled; /* what the command's process group has received */
+    int asked_to_end;   /* the last of it that asks the command to end, or 0 */
     int status;
     int stopped_by; /* the signal that ended the wait for the lock, or 0 */
-    int key;        /* the last signal from a key of the terminal, SIGINT or SIGQUIT, or 0 */
+    int key;        /* the last signal of a key of the terminal, SIGINT or SIGQUIT, or 0 */
     bool is_held, is_lost, is_ending, is_over;
 };
 
@@ -71,25 +77,71 @@ static void onHeld(void *arg, const char *token) {
     signalsAllow();
 }
 
-/* The command itself has ended. After a loss none of its processes may continue. */
-static void onCommandEnd(struct run *run) {
-    run->status = run->command.status;
-    if (!run->is_lost || !commandSignalAll(SIGTERM)) {
+/* Returns the signal that has ended the command, if the signal was sent to its whole group; or 0. A
+ * shell may report the signal that has ended its child. After SIGTERM every end counts, because
+ * programs that handle it choose their status. */
+static int endingSignal(const struct run *run) {
+    int number = run->command.status - 128;
+    if (number > 0 && number < NSIG && sigismember(&run->signalled, number) == 1) {
+        return number;
+    }
+    return run->asked_to_end;
+}
+
+static enum commandScope scopeOfEnd(const struct run *run) {
+    return run->is_lost ? COMMAND_ALL : COMMAND_SESSION;
+}
+
+/* Sets the time for SIGKILL, unless an earlier one is set. */
+static void killAfter(struct run *run, int64_t ms) {
+    int64_t at_ms = clockNow() + ms;
+    if (run->kill_ms == 0 || at_ms < run->kill_ms) {
+        run->kill_ms = at_ms;
+        run->sweep_ms = SWEEP_MS;
+        alarmSet(&run->kill, ms);
+    }
+}
+
+static void giveBackIfNoneLeft(struct run *run) {
+    if (commandLeft(&run->command, scopeOfEnd(run)) == 0) {
         giveBack(run);
+    }
+}
+
+/* The command itself has ended. If it has ended by itself, what it leaves behind runs without the
+ * lock. If a signal has ended it, what is left of it must end first, and after a loss none of its
+ * processes may continue. */
+static void onCommandEnd(struct run *run) {
+    int number = run->is_lost ? SIGTERM : endingSignal(run);
+    run->status = run->command.status;
+    if (number == 0 || commandEndLeft(&run->command, scopeOfEnd(run), number) == 0) {
+        giveBack(run);
+    } else if (!run->is_lost) {
+        killAfter(run, run->order->grace_ms);
     }
 }
 
 static void onChild(struct run *run) {
     bool had_ended = run->command.has_ended;
     commandReap(&run->command);
-    if (run->command.pid == 0 || !run->command.has_ended) {
+    if (run->command.pid == 0 || !run->command.has_ended || run->is_ending) {
         return;
     }
     if (!had_ended) {
         onCommandEnd(run);
-    } else if (run->is_lost && !commandSignalAll(0)) {
-        giveBack(run);
+    } else {
+        giveBackIfNoneLeft(run);
     }
+}
+
+/* Passes a signal on to the command's process group. */
+static void passOn(struct run *run, int number, bool is_for_group) {
+    if (!is_for_group || !commandSharesGroup(&run->command)) {
+        commandSignal(&run->command, number);
+    }
+    sigaddset(&run->signalled, number);
+    bool asks = number == SIGTERM || (!is_for_group && (number == SIGINT || number == SIGQUIT));
+    run->asked_to_end = asks ? number : run->asked_to_end;
 }
 
 /* ---- the lock ---- */
@@ -103,24 +155,32 @@ static void onNotHad(void *arg, int status, const char *why) {
 
 static void onKill(void *arg) {
     struct run *run = arg;
-    /* First the command itself: finding the others takes time on a busy machine. */
-    commandSignal(&run->command, SIGKILL);
-    if (commandSignalAll(SIGKILL)) {
-        alarmSet(&run->kill, SWEEP_MS);
+    size_t count = commandKill(&run->command, scopeOfEnd(run));
+    if (count > 0 && run->sweep_ms == SWEEP_MS && !run->is_lost) {
+        failureSay("%s: killed what the command has left: %zu process%s", run->order->wish.key,
+                   count, count == 1 ? "" : "es");
+    }
+    if (count > 0) {
+        alarmSet(&run->kill, run->sweep_ms);
+        run->sweep_ms = run->sweep_ms < LONGEST_SWEEP_MS ? 2 * run->sweep_ms : LONGEST_SWEEP_MS;
+    } else if (run->command.has_ended) {
+        giveBack(run); /* the last ones have left the session */
     }
 }
 
 static void onLost(void *arg, const char *why, int64_t until_ms) {
     struct run *run = arg;
     run->is_lost = true;
-    commandSignal(&run->command, SIGTERM);
-    commandSignal(&run->command, SIGCONT); /* a stopped process does not handle SIGTERM */
+    /* What is left after a signal has received SIGTERM already. */
+    if (!run->command.has_ended) {
+        commandSignal(&run->command, SIGTERM);
+    }
     int64_t left_ms = until_ms - clockNow();
     int64_t grace_ms = run->order->grace_ms;
     /* If no other client can hold the lock yet, the command must end before one can. A quarter of
      * the time is a reserve for an overloaded machine, on which killing takes time. */
     left_ms -= left_ms / 4;
-    alarmSet(&run->kill, left_ms > 0 && left_ms < grace_ms ? left_ms : grace_ms);
+    killAfter(run, left_ms > 0 && left_ms < grace_ms ? left_ms : grace_ms);
     failureSay("%s: the lock is lost: %s", run->order->wish.key, why);
 }
 
@@ -150,16 +210,15 @@ static void onSignalBefore(struct run *run, int number) {
     }
 }
 
-static void onSignal(void *arg, int number, bool is_from_terminal) {
+static void onSignal(void *arg, int number, bool is_for_group) {
     struct run *run = arg;
     if (number == SIGCHLD) {
         onChild(run);
     } else if (run->command.pid == 0) {
         onSignalBefore(run, number);
     } else {
-        if (!is_from_terminal) {
-            commandSignal(&run->command, number);
-        } else if (number == SIGINT || number == SIGQUIT) {
+        passOn(run, number, is_for_group);
+        if (is_for_group && (number == SIGINT || number == SIGQUIT)) {
             run->key = number;
         }
         if (number == SIGTSTP) {
@@ -171,8 +230,9 @@ static void onSignal(void *arg, int number, bool is_from_terminal) {
 /* ---- lockctl run ---- */
 
 /* Ends lockctl by the signal, as if it had not been caught, so that a shell sees which signal it
- * was. */
-static void dieBy(int number) {
+ * was. Returns where that is not possible: process 1 of a container ignores signals that it does
+ * not catch. Then the status shows the signal. */
+static int dieBy(int number) {
     const struct sigaction action = {.sa_handler = SIG_DFL};
     sigset_t set;
     sigemptyset(&set);
@@ -180,6 +240,7 @@ static void dieBy(int number) {
     sigaction(number, &action, NULL);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     raise(number);
+    return 128 + number;
 }
 
 static struct event_base *newBase(void) {
@@ -213,17 +274,19 @@ static void hold(struct run *run) {
 int runCommand(const struct runOrder *order) {
     struct run run = {.order = order, .base = newBase()};
     alarmInit(&run.kill, run.base, onKill, &run);
+    sigemptyset(&run.signalled);
     signalsBegin(run.base, onSignal, &run);
     hold(&run);
     signalsEnd();
     alarmFree(&run.kill);
     event_base_free(run.base);
     if (run.stopped_by && run.command.pid == 0) {
-        dieBy(run.stopped_by);
-    } else if (run.key && run.key == run.command.ended_by && run.status == run.command.status) {
+        return dieBy(run.stopped_by);
+    }
+    if (run.key && run.key == run.command.ended_by && run.status == run.command.status) {
         /* Both processes received it. A shell ends its loop only if the process that it waits for
          * has died by the signal of the key. */
-        dieBy(run.key);
+        return dieBy(run.key);
     }
     return run.status;
 }

@@ -10,28 +10,52 @@
 
 #include "base/failure.h"
 
-/* Signals that may have a meaning for a command. The others stop the process, kill it or are
- * ignored, as usual. */
-static const int received_signals[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2,
-                                       SIGALRM, SIGCONT, SIGWINCH, SIGTSTP, SIGCHLD};
-#define RECEIVED_COUNT (sizeof(received_signals) / sizeof(received_signals[0]))
+/* Marks a signal that lockctl sends: a lockctl that receives it knows that it was sent to the whole
+ * process group. */
+#define MARK 0x4c4f434b
 
 struct note {
     int number;
-    int is_from_terminal; /* not a bool: the struct is written without padding */
+    int is_for_group; /* not a bool: the struct is written without padding */
 };
 
-static struct sigaction actions_before[RECEIVED_COUNT];
+static struct sigaction actions_before[NSIG];
 static struct sigaction pipe_before;
 static sigset_t mask_before;
 static int ends[2] = {-1, -1};
+/* The first one is changed by the handler, or while signals are blocked. */
+static volatile sig_atomic_t stops_received;
+static sig_atomic_t stops_handled;
 static struct event *readable;
 static signalsReceived *receiver;
 static void *receiver_arg;
 
-static void takeNote(int number, bool is_from_terminal) {
+/* Whether the signal may have a meaning for a command, so that lockctl passes it on. The others
+ * stop the process, kill it, are ignored, or report a fault of lockctl itself. */
+static bool isReceived(int number) {
+    static const int received[] = {
+        SIGHUP,  SIGINT,    SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,  SIGALRM, SIGCONT,
+        SIGTSTP, SIGVTALRM, SIGPROF, SIGXCPU, SIGIO,   SIGWINCH, SIGCHLD,
+#ifdef SIGPWR
+        SIGPWR,
+#endif
+    };
+    for (size_t i = 0; i < sizeof(received) / sizeof(received[0]); i++) {
+        if (received[i] == number) {
+            return true;
+        }
+    }
+#ifdef SIGRTMIN
+    return number >= SIGRTMIN && number < SIGRTMAX;
+#else
+    return false;
+#endif
+}
+
+static void takeNote(int number, bool is_for_group) {
     int error = errno;
-    const struct note note = {number, is_from_terminal};
+    const struct note note = {number, is_for_group};
+    stops_received += number == SIGTSTP;
     /* Less than PIPE_BUF, so it is written completely or not at all. The pipe is full only if it is
      * not read. */
     if (write(ends[1], &note, sizeof(note)) < 0) {
@@ -40,16 +64,41 @@ static void takeNote(int number, bool is_from_terminal) {
     errno = error;
 }
 
+/* The kernel sends the signals of keys to the foreground process group, and others, such as that of
+ * alarm(), only to this process. When a terminal is closed it signals the session leader. */
+static bool isForGroup(int number, const siginfo_t *info) {
+    if (info->si_code == SI_QUEUE) {
+        return info->si_value.sival_int == MARK;
+    }
+    switch (number) {
+    case SIGINT:
+    case SIGQUIT:
+    case SIGTSTP:
+    case SIGCONT:
+    case SIGWINCH:
+        return info->si_code > 0;
+    case SIGHUP:
+        return info->si_code > 0 && getsid(0) != getpid();
+    default:
+        return false;
+    }
+}
+
 static void onSignal(int number, siginfo_t *info, void *context) {
     (void)context;
-    takeNote(number, info->si_code > 0);
+    takeNote(number, isForGroup(number, info));
 }
 
 void signalsReceive(void) {
     struct note note;
     while (read(ends[0], &note, sizeof(note)) == (ssize_t)sizeof(note)) {
-        receiver(receiver_arg, note.number, note.is_from_terminal != 0);
+        stops_handled += note.number == SIGTSTP;
+        receiver(receiver_arg, note.number, note.is_for_group != 0);
     }
+}
+
+bool signalsStopIsPending(void) {
+    return stops_received != stops_handled;
 }
 
 int signalsFd(void) {
@@ -78,13 +127,15 @@ void signalsBegin(struct event_base *base, signalsReceived *receive, void *arg) 
     receiver_arg = arg;
     makePipe();
     sigprocmask(SIG_SETMASK, NULL, &mask_before);
-    for (size_t i = 0; i < RECEIVED_COUNT; i++) {
+    for (int number = 1; number < NSIG; number++) {
         struct sigaction action = {.sa_sigaction = onSignal, .sa_flags = SA_SIGINFO | SA_RESTART};
         sigfillset(&action.sa_mask);
-        sigaction(received_signals[i], NULL, &actions_before[i]);
+        if (!isReceived(number) || sigaction(number, NULL, &actions_before[number]) != 0) {
+            continue;
+        }
         /* nohup, or a shell without job control, ignores signals on purpose. */
-        if (actions_before[i].sa_handler != SIG_IGN || received_signals[i] == SIGCHLD) {
-            sigaction(received_signals[i], &action, NULL);
+        if (actions_before[number].sa_handler != SIG_IGN || number == SIGCHLD) {
+            sigaction(number, &action, NULL);
         }
     }
     /* If a server is gone, write() fails, and the process must not end. */
@@ -111,16 +162,22 @@ void signalsAllow(void) {
 void signalsPassOn(pid_t pid) {
     const struct timespec at_once = {0};
     sigset_t set;
-    int number;
     sigemptyset(&set);
-    for (size_t i = 0; i < RECEIVED_COUNT; i++) {
-        if (received_signals[i] != SIGCHLD) {
-            sigaddset(&set, received_signals[i]);
+    for (int number = 1; number < NSIG; number++) {
+        if (isReceived(number) && number != SIGCHLD) {
+            sigaddset(&set, number);
         }
     }
-    while ((number = sigtimedwait(&set, NULL, &at_once)) > 0) {
+    for (int number; (number = sigtimedwait(&set, NULL, &at_once)) > 0;) {
         kill(pid, number);
         takeNote(number, true);
+    }
+}
+
+void signalsSend(pid_t pid, int number) {
+    const union sigval mark = {.sival_int = MARK};
+    if (sigqueue(pid, number, mark) != 0 && errno == EAGAIN) {
+        kill(pid, number); /* the queue is full */
     }
 }
 
@@ -133,8 +190,10 @@ void signalsStop(void) {
 }
 
 void signalsRestore(void) {
-    for (size_t i = 0; i < RECEIVED_COUNT; i++) {
-        sigaction(received_signals[i], &actions_before[i], NULL);
+    for (int number = 1; number < NSIG; number++) {
+        if (isReceived(number)) {
+            sigaction(number, &actions_before[number], NULL);
+        }
     }
     sigaction(SIGPIPE, &pipe_before, NULL);
     sigprocmask(SIG_SETMASK, &mask_before, NULL);

@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* `is_from_terminal`: the kernel has sent the signal, to the whole foreground process group of the
- * terminal, so also to the command. Otherwise a process has sent it, to lockctl. */
-typedef void signalsReceived(void *arg, int number, bool is_from_terminal);
+/* `is_for_group`: the signal was sent to the whole process group of lockctl, so also to a command
+ * in that group: by a key of the terminal, or by another lockctl, whose command this lockctl is.
+ * Otherwise it was sent to lockctl, as far as that can be known. */
+typedef void signalsReceived(void *arg, int number, bool is_for_group);
 
 /* From now on `receive` is called for signals. Signals that were ignored when lockctl started stay
  * ignored. */
@@ -25,11 +26,17 @@ void signalsAllow(void);
 
 /* While signals are blocked: sends the pending ones to the child `pid` too, as if it had existed
  * when they were sent. The child must still block them, so that it receives none twice. `receive`
- * gets them as from the terminal, because they need not be passed on again. */
+ * gets them as for the group, because they need not be passed on again. */
 void signalsPassOn(pid_t pid);
+
+/* Sends a signal to one process of the group, and marks it as sent to the whole group. */
+void signalsSend(pid_t pid, int number);
 
 /* Calls `receive` now for the signals that have arrived. `receive` itself must not call this. */
 void signalsReceive(void);
+
+/* Whether SIGTSTP has arrived, and `receive` was not called for it yet. */
+bool signalsStopIsPending(void);
 
 /* A file descriptor that is readable when a signal has arrived. */
 int signalsFd(void);
