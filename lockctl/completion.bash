@@ -5,7 +5,8 @@ _lockctl_command_at() {
     local i=2
     while ((i < COMP_CWORD)); do
         case ${COMP_WORDS[i]} in
-            -u | --url | -w | --wait | -l | --lease | --semaphore | --replicas | --owner | --grace | --timeout) ((i += 2)) ;;
+            -u | --url | -w | --wait | -E | --conflict-exit-code | -l | --lease | --at-least | --semaphore | --replicas | --owner | \
+                --grace | --timeout) ((i += 2)) ;;
             -*) ((i += 1)) ;;
             *) break ;;
         esac
@@ -32,7 +33,8 @@ _lockctl() {
             mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// valkey:// valkeys:// unix:// redis+sentinel:// redis+cluster://" -- "$word")
             return
             ;;
-        -w | --wait | -l | --lease | --semaphore | --replicas | --owner | --grace | --timeout | --interval | --count) return ;;
+        -w | --wait | -E | --conflict-exit-code | -l | --lease | --at-least | --semaphore | --replicas | --owner | --grace | \
+            --timeout | --interval | --count) return ;;
     esac
     case ${COMP_WORDS[1]} in
         ls) mapfile -t COMPREPLY < <(compgen -W "--url --json --timeout --help" -- "$word") ;;
@@ -48,8 +50,8 @@ _lockctl() {
                     mapfile -t COMPREPLY < <(compgen -f -- "$word")
                 fi
             elif [[ $word == -* ]]; then
-                mapfile -t COMPREPLY < <(compgen -W "--url --wait --lease --session --fair --shared --semaphore \
-                    --replicas --owner --grace --timeout --help" -- "$word")
+                mapfile -t COMPREPLY < <(compgen -W "--url --wait --nonblock --conflict-exit-code --quiet --lease \
+                    --session --at-least --fair --shared --exclusive --semaphore --replicas --owner --grace --timeout --help" -- "$word")
             else
                 mapfile -t COMPREPLY < <(compgen -W "$(_lockctl_locks)" -- "$word")
             fi

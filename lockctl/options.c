@@ -17,29 +17,37 @@
 #define VERSION "0.1.0"
 #define DEFAULT_GRACE_MS 5000
 #define DEFAULT_SILENCE_MS 5000
-#define DEFAULT_REDLOCK_LEASE_MS 10000
+#define DEFAULT_LEASE_MS 10000
 #define LONGEST_S 1e9
 #define LONGEST_OWNER 512
 
 static const char usage[] =
     "usage: lockctl run [options] KEY [--] command [argument ...]\n"
     "       lockctl ls [-u URL ...] [--json] [pattern]\n"
-    "       lockctl top [-u URL ...] [--once] [--json] [--interval s] [--count n]\n"
+    "       lockctl top [-u URL ...] [--once] [--json] [--interval t] [--count n]\n"
     "\n"
     "run: runs the command while it holds the lock KEY.\n"
-    "  -w, --wait s       wait for the lock at most s seconds; 0 = try once (default: no limit)\n"
-    "  -l, --lease s      hold the lock with a lease of s seconds, which is renewed\n"
+    "  -w, --wait t       wait for the lock at most t; 0 = try once (default: no limit)\n"
+    "  -n, --nonblock     the same as --wait 0\n"
+    "  -E, --conflict-exit-code n\n"
+    "                     the exit status if the lock was not acquired in time (default: 75)\n"
+    "  -q, --quiet        no message if the lock was not acquired in time\n"
+    "  -l, --lease t      hold the lock with a lease of t, which is renewed\n"
     "      --session      hold the lock while connected (the default with one server)\n"
+    "      --at-least t   keep the lock until t after it was acquired, also when the command\n"
+    "                     ends sooner; with a lease of 10 s unless -l sets another\n"
     "  -f, --fair         first come, first served\n"
     "  -s, --shared       share the lock with others that use --shared\n"
+    "  -x, --exclusive    do not share it (the default)\n"
     "      --semaphore n  take one of n permits\n"
     "      --replicas n   hold the lock only after n replicas have acknowledged it\n"
     "      --owner name   the name of the owner (default: a unique name)\n"
-    "      --grace s      seconds until SIGKILL, when the lock is lost or a signal has ended the\n"
-    "                     command (default: 5)\n"
-    "      --timeout s    a server that does not reply for s seconds is gone (default: 5)\n"
+    "      --grace t      the time until SIGKILL, when the lock is lost or a signal has ended the\n"
+    "                     command (default: 5 s)\n"
+    "      --timeout t    a server that does not reply for so long is gone (default: 5 s)\n"
     "  exit status: that of the command; 75 the lock was not acquired in time, 76 it was lost,\n"
     "  69 no server replied, 64 wrong usage, 126 and 127 the command cannot be run\n"
+    "  A time t is in seconds, or has a unit: 500ms, 90s, 10m, 2h, 1d.\n"
     "ls: lists the locks that are held. top: shows the locks that have waiters.\n"
     "\n"
     "  -u, --url URL      redis://, rediss://, valkey://, valkeys://, unix://,\n"
@@ -51,13 +59,31 @@ static const char usage[] =
 
 /* ---- values ---- */
 
-static int64_t millisecondsOf(const char *option, const char *text) {
-    char *end;
-    double seconds = strtod(text, &end);
-    if (end == text || *end || !(seconds >= 0 && seconds <= LONGEST_S)) {
-        failureUsage(option, "must be a number of seconds, 0 or more");
+/* Returns the milliseconds of a unit, or 0 if there is no such unit. */
+static double unitOf(const char *text) {
+    static const struct {
+        const char *name;
+        double ms;
+    } units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(text, units[i].name) == 0) {
+            return units[i].ms;
+        }
     }
-    return (int64_t)(seconds * 1000 + 0.5);
+    return 0;
+}
+
+/* Reads a duration, such as 90, 1.5h or 500ms. */
+static int64_t millisecondsOf(const char *option, const char *text) {
+    size_t length = strspn(text, "0123456789.");
+    char *end;
+    double number = strtod(text, &end);
+    double unit_ms = unitOf(text + length);
+    if (length == 0 || end != text + length || unit_ms == 0 ||
+        number * unit_ms > LONGEST_S * 1000) {
+        failureUsage(option, "must be a duration, such as 90, 500ms, 10m, 2h or 1d");
+    }
+    return (int64_t)(number * unit_ms + 0.5);
 }
 
 static int64_t numberOf(const char *option, const char *text) {
@@ -70,10 +96,20 @@ static int64_t numberOf(const char *option, const char *text) {
     return number;
 }
 
+static int statusOf(const char *option, const char *text) {
+    size_t length = strspn(text, "0123456789");
+    long number = strtol(text, NULL, 10);
+    if (length == 0 || length > 3 || text[length] || number > 255) {
+        failureUsage(option, "must be a whole number from 0 to 255");
+    }
+    return (int)number;
+}
+
 /* ---- options ---- */
 
 enum {
     OPT_SESSION = 256,
+    OPT_AT_LEAST,
     OPT_SEMAPHORE,
     OPT_REPLICAS,
     OPT_OWNER,
@@ -87,10 +123,15 @@ enum {
 
 static const struct option run_options[] = {{"url", required_argument, NULL, 'u'},
                                             {"wait", required_argument, NULL, 'w'},
+                                            {"nonblock", no_argument, NULL, 'n'},
+                                            {"conflict-exit-code", required_argument, NULL, 'E'},
+                                            {"quiet", no_argument, NULL, 'q'},
                                             {"lease", required_argument, NULL, 'l'},
+                                            {"at-least", required_argument, NULL, OPT_AT_LEAST},
                                             {"session", no_argument, NULL, OPT_SESSION},
                                             {"fair", no_argument, NULL, 'f'},
                                             {"shared", no_argument, NULL, 's'},
+                                            {"exclusive", no_argument, NULL, 'x'},
                                             {"semaphore", required_argument, NULL, OPT_SEMAPHORE},
                                             {"replicas", required_argument, NULL, OPT_REPLICAS},
                                             {"owner", required_argument, NULL, OPT_OWNER},
@@ -141,6 +182,14 @@ static void setKind(struct wish *wish, enum wishKind kind) {
     wish->kind = kind;
 }
 
+/* As with flock(1), the last one of -s and -x counts. */
+static void setExclusive(struct wish *wish) {
+    if (wish->kind == WISH_SEMAPHORE) {
+        failureUsage("--exclusive and --semaphore exclude each other", NULL);
+    }
+    wish->kind = wish->kind == WISH_SHARED ? WISH_PLAIN : wish->kind;
+}
+
 static void takeRunOption(struct options *options, int option, char *value, bool *is_session) {
     struct wish *wish = &options->run.wish;
     switch (option) {
@@ -153,6 +202,18 @@ static void takeRunOption(struct options *options, int option, char *value, bool
             failureUsage("--lease", "must be at least 0.1 seconds");
         }
         break;
+    case 'n':
+        wish->wait_ms = 0;
+        break;
+    case 'E':
+        options->run.conflict_status = statusOf("--conflict-exit-code", value);
+        break;
+    case 'q':
+        options->run.is_quiet = true;
+        break;
+    case OPT_AT_LEAST:
+        wish->at_least_ms = millisecondsOf("--at-least", value);
+        break;
     case OPT_SESSION:
         *is_session = true;
         break;
@@ -161,6 +222,9 @@ static void takeRunOption(struct options *options, int option, char *value, bool
         break;
     case 's':
         setKind(wish, WISH_SHARED);
+        break;
+    case 'x':
+        setExclusive(wish);
         break;
     case OPT_SEMAPHORE:
         setKind(wish, WISH_SEMAPHORE);
@@ -228,7 +292,21 @@ static void checkMajority(struct options *options, bool is_session) {
             "--session, --fair, --semaphore and --replicas need one server, not a majority", NULL);
     }
     if (wish->lease_ms == 0) {
-        wish->lease_ms = DEFAULT_REDLOCK_LEASE_MS;
+        wish->lease_ms = DEFAULT_LEASE_MS;
+    }
+}
+
+static void checkAtLeast(struct wish *wish, bool is_session) {
+    if (is_session) {
+        failureUsage("--at-least needs a lease, not --session: a session ends with its connection",
+                     NULL);
+    }
+    if (wish->owner) {
+        failureUsage("--at-least and --owner exclude each other: the same owner acquires it again",
+                     NULL);
+    }
+    if (wish->lease_ms == 0) {
+        wish->lease_ms = DEFAULT_LEASE_MS;
     }
 }
 
@@ -236,6 +314,9 @@ static void completeRun(struct options *options, bool is_session) {
     struct wish *wish = &options->run.wish;
     if (is_session && wish->lease_ms > 0) {
         failureUsage("--session and --lease exclude each other", NULL);
+    }
+    if (wish->at_least_ms > 0) {
+        checkAtLeast(wish, is_session);
     }
     if (options->urls.count > 1) {
         checkMajority(options, is_session);
@@ -257,7 +338,7 @@ static void readRun(struct options *options, int argc, char **argv) {
     bool is_session = false;
     int option;
     /* '+': the words after the key belong to the command. */
-    while ((option = getopt_long(argc, argv, "+u:w:l:fshV", run_options, NULL)) >= 0) {
+    while ((option = getopt_long(argc, argv, "+u:w:nE:ql:fsxhV", run_options, NULL)) >= 0) {
         if (!takeCommon(options, option, optarg)) {
             takeRunOption(options, option, optarg, &is_session);
         }
@@ -321,6 +402,7 @@ static enum optionsTask taskOf(const char *word) {
 void optionsRead(struct options *options, int argc, char **argv) {
     *options = (struct options){
         .run = {.grace_ms = DEFAULT_GRACE_MS,
+                .conflict_status = FAILURE_NOT_HAD,
                 .wish = {.wait_ms = -1, .silence_ms = DEFAULT_SILENCE_MS}},
         .look = {.interval_ms = 1000, .count = 20, .silence_ms = DEFAULT_SILENCE_MS}};
     int option;

@@ -22,6 +22,6 @@ void holderBegin(struct holder *holder) {
     holder->begin(holder);
 }
 
-void holderEnd(struct holder *holder) {
-    holder->end(holder);
+void holderEnd(struct holder *holder, enum holderEnd how) {
+    holder->end(holder, how);
 }

@@ -24,14 +24,20 @@ struct holderWatch {
     /* The lock is no longer held, or it cannot be confirmed in time that it is. From `until_ms` on,
      * by clockNow, another client may hold it; `until_ms` is now, or later. */
     void (*lost)(void *arg, const char *why, int64_t until_ms);
-    /* The lock is released. `was_held`: the lock was held until then, as far as is known. */
+    /* The lock is released, or ends by its lease. `was_held`: the lock was held until then, as far
+     * as is known. */
     void (*over)(void *arg, bool was_held);
+};
+
+enum holderEnd {
+    HOLDER_RELEASE, /* at once */
+    HOLDER_KEEP     /* when the time of `at_least_ms` has passed, by the lease */
 };
 
 /* The first member of the structs that single.c and redlock.c create. */
 struct holder {
     void (*begin)(struct holder *holder);
-    void (*end)(struct holder *holder);
+    void (*end)(struct holder *holder, enum holderEnd how);
     void (*free)(struct holder *holder);
 };
 
@@ -48,6 +54,6 @@ void holderFree(struct holder *holder);
 void holderBegin(struct holder *holder);
 
 /* Releases the lock, or ends the wait if the lock is not held yet. */
-void holderEnd(struct holder *holder);
+void holderEnd(struct holder *holder, enum holderEnd how);
 
 #endif

@@ -71,11 +71,14 @@ struct redlock {
     int64_t wait_end_ms; /* -1: never */
     int64_t replied_ms;  /* when a majority last replied */
     int64_t asked_ms;    /* when this round started */
+    int64_t lease_ms;    /* the lease that it requests */
+    int64_t acquired_ms; /* when the successful round started */
     int64_t until_ms;
     unsigned round;
     bool is_renewing; /* a round of renewals is in progress */
     bool is_answered; /* a majority replied in the last round */
     bool is_lost, was_held;
+    bool is_kept;  /* it ends by its lease, if `at_least_ms` has not passed */
     char *refusal; /* the error of a server that refused, or NULL */
     int not_had;   /* the status if it ends without the lock, or 0 */
     const char *why_not;
@@ -132,7 +135,7 @@ static bool redlockIsQuiet(struct member *member) {
 /* Requests the lock from one server. */
 static void redlockAcquireAt(struct member *member, linkAnswer *answer) {
     struct words words;
-    requestAcquire(&words, member->redlock->wish, 0);
+    requestAcquire(&words, member->redlock->wish, member->redlock->lease_ms, 0);
     member->may_hold = true;
     member->asked_round = member->redlock->round;
     redlockAsk(member, &words, answer);
@@ -181,7 +184,8 @@ static void redlockReleaseAll(struct redlock *redlock) {
         member->holds = false;
         if (member->may_hold && serverIsOpen(&member->server)) {
             struct words words;
-            requestRelease(&words, redlock->wish);
+            requestRelease(&words, redlock->wish,
+                           redlock->is_kept ? leaseLeft(redlock->wish, redlock->acquired_ms) : 0);
             redlockAsk(member, &words, redlockOnReleased);
             member->may_hold = false;
         }
@@ -245,7 +249,7 @@ static void countRenewals(struct redlock *redlock) {
     } else if (yes >= redlockQuorum(redlock) && redlock->is_renewing) {
         redlock->is_renewing = false;
         countAgain(redlock);
-        redlockHold(redlock, leaseEnd(redlock->asked_ms, redlock->wish->lease_ms));
+        redlockHold(redlock, leaseEnd(redlock->asked_ms, redlock->lease_ms));
         alarmSet(&redlock->step, redlock->wish->lease_ms / 3);
     }
 }
@@ -281,12 +285,13 @@ static void redlockRenewAll(struct redlock *redlock) {
     redlock->round++;
     redlock->is_renewing = true;
     redlock->asked_ms = clockNow();
+    redlock->lease_ms = leaseWanted(redlock->wish, redlock->acquired_ms);
     for (size_t i = 0; i < redlock->count; i++) {
         struct member *member = &redlock->members[i];
         member->vote = VOTE_NONE;
         if (redlockIsQuiet(member) && serverIsOpen(&member->server)) {
             struct words words;
-            requestRenew(&words, redlock->wish);
+            requestRenew(&words, redlock->wish, redlock->lease_ms);
             member->asked_round = redlock->round;
             redlockAsk(member, &words, redlockOnRenewed);
         }
@@ -341,6 +346,7 @@ static void redlockBeginToHold(struct redlock *redlock, int64_t until_ms) {
     }
     redlock->stage = REDLOCK_HOLDING;
     redlock->was_held = true;
+    redlock->acquired_ms = redlock->asked_ms;
     redlockHold(redlock, until_ms);
     alarmSet(&redlock->step, redlock->wish->lease_ms / 3 - (clockNow() - redlock->asked_ms));
     char *token = requestIsFenced(redlock->wish) ? memoryPrint("%lld", redlock->token) : NULL;
@@ -352,7 +358,7 @@ static void redlockBeginToHold(struct redlock *redlock, int64_t until_ms) {
 static void countAsking(struct redlock *redlock, bool is_last) {
     size_t yes = redlockVotes(redlock, VOTE_YES);
     size_t open = is_last ? 0 : redlockVotes(redlock, VOTE_NONE);
-    int64_t until_ms = leaseEnd(redlock->asked_ms, redlock->wish->lease_ms);
+    int64_t until_ms = leaseEnd(redlock->asked_ms, redlock->lease_ms);
     if (yes >= redlockQuorum(redlock) && clockNow() < until_ms) {
         redlockBeginToHold(redlock, until_ms);
     } else if (yes >= redlockQuorum(redlock) || yes + open < redlockQuorum(redlock)) {
@@ -389,6 +395,7 @@ static void redlockBeginRound(struct redlock *redlock) {
     redlock->stage = REDLOCK_ASKING;
     redlock->token = 0;
     redlock->asked_ms = clockNow();
+    redlock->lease_ms = leaseWanted(redlock->wish, redlock->asked_ms);
     alarmSet(&redlock->step, redlock->limit_ms);
     for (size_t i = 0; i < redlock->count; i++) {
         struct member *member = &redlock->members[i];
@@ -511,8 +518,10 @@ static void beginRedlock(struct holder *holder) {
     alarmSet(&redlock->step, redlock->limit_ms);
 }
 
-static void endRedlock(struct holder *holder) {
-    beginToRelease((struct redlock *)holder);
+static void endRedlock(struct holder *holder, enum holderEnd how) {
+    struct redlock *redlock = (struct redlock *)holder;
+    redlock->is_kept = how == HOLDER_KEEP;
+    beginToRelease(redlock);
 }
 
 static void freeRedlock(struct holder *holder) {

@@ -11,12 +11,12 @@ static void begin(struct words *words, const char *command, const struct wish *w
     wordsAdd(words, wish->owner);
 }
 
-static void addLease(struct words *words, const struct wish *wish) {
-    if (wish->lease_ms == 0) {
+static void addLease(struct words *words, int64_t lease_ms) {
+    if (lease_ms == 0) {
         wordsAdd(words, "SESSION");
     } else {
         wordsAdd(words, "PX");
-        wordsAddNumber(words, wish->lease_ms);
+        wordsAddNumber(words, lease_ms);
     }
 }
 
@@ -33,7 +33,8 @@ bool requestIsFenced(const struct wish *wish) {
     return wish->kind == WISH_PLAIN || wish->kind == WISH_FAIR;
 }
 
-void requestAcquire(struct words *words, const struct wish *wish, int64_t block_ms) {
+void requestAcquire(struct words *words, const struct wish *wish, int64_t lease_ms,
+                    int64_t block_ms) {
     static const char *const commands[] = {[WISH_PLAIN] = "LOCK.ACQUIRE",
                                            [WISH_FAIR] = "LOCK.FAIR",
                                            [WISH_SHARED] = "LOCK.RWREAD",
@@ -42,7 +43,7 @@ void requestAcquire(struct words *words, const struct wish *wish, int64_t block_
     if (wish->kind == WISH_SEMAPHORE) {
         wordsAddNumber(words, wish->limit);
     }
-    addLease(words, wish);
+    addLease(words, lease_ms);
     if (block_ms != 0) {
         wordsAdd(words, "BLOCK");
         wordsAddNumber(words, block_ms > 0 ? block_ms : 0);
@@ -58,13 +59,18 @@ void requestAcquire(struct words *words, const struct wish *wish, int64_t block_
     addReplicas(words, wish);
 }
 
-void requestRenew(struct words *words, const struct wish *wish) {
+void requestRenew(struct words *words, const struct wish *wish, int64_t lease_ms) {
     begin(words, "LOCK.RENEW", wish);
-    addLease(words, wish);
+    addLease(words, lease_ms);
     addReplicas(words, wish);
 }
 
-void requestRelease(struct words *words, const struct wish *wish) {
+void requestRelease(struct words *words, const struct wish *wish, int64_t keep_ms) {
+    if (keep_ms > 0) {
+        begin(words, "LOCK.RENEW", wish);
+        addLease(words, keep_ms);
+        return;
+    }
     begin(words, "LOCK.RELEASE", wish);
     if (wish->kind == WISH_SHARED) {
         wordsAdd(words, "READ");

@@ -55,10 +55,11 @@ struct single {
     int64_t grace_ms;    /* how long before the end of the lease `lost` is called, at most */
     int64_t wait_end_ms; /* -1: never */
     int64_t begun_ms;
-    int64_t replied_ms; /* when the server last replied */
-    int64_t looked_ms;  /* when singleIsSilent was last called */
-    int64_t sent_ms;    /* when the last renewal was sent */
-    int64_t lease_ms;
+    int64_t replied_ms;  /* when the server last replied */
+    int64_t looked_ms;   /* when singleIsSilent was last called */
+    int64_t acquired_ms; /* when the grant was known */
+    int64_t sent_ms;     /* when the last renewal was sent */
+    int64_t lease_ms;    /* the lease that it requested */
     int64_t until_ms;
     int64_t notice_ms; /* how long before `until_ms` `lost` is called */
     bool is_renewing;
@@ -67,6 +68,7 @@ struct single {
     bool is_gone; /* lost, and the server has reported it */
     bool was_held;
     bool is_acquire_sent;
+    bool is_kept;          /* it ends by its lease, if `at_least_ms` has not passed */
     bool is_release_sent;  /* and perhaps executed, even if the reply was lost */
     bool is_release_again; /* the release was sent a second time */
     char *token;
@@ -146,7 +148,7 @@ static void singleGiveUp(struct single *single) {
     struct words words;
     requestCancel(&words, single->wish);
     singleAsk(single, &single->second, &words, 0, onCancelled);
-    requestRelease(&words, single->wish);
+    requestRelease(&words, single->wish, 0);
     singleAsk(single, &single->second, &words, 0, onGivenUp);
 }
 
@@ -174,7 +176,7 @@ static void singleRefuse(struct single *single, const char *why) {
     single->stage = SINGLE_GIVING_UP;
     alarmStop(&single->beat);
     alarmSet(&single->clock, ENDING_MS);
-    requestRelease(&words, single->wish);
+    requestRelease(&words, single->wish, 0);
     singleAsk(single, &single->first, &words, 0, onGivenUp);
 }
 
@@ -301,7 +303,10 @@ static void singleOnRenewed(void *arg, redisReply *reply) {
 
 static void singleRenew(struct single *single) {
     struct words words;
-    requestRenew(&words, single->wish);
+    if (single->wish->lease_ms > 0) {
+        single->lease_ms = leaseWanted(single->wish, single->acquired_ms);
+    }
+    requestRenew(&words, single->wish, single->wish->lease_ms > 0 ? single->lease_ms : 0);
     single->is_renewing = true;
     single->sent_ms = clockNow();
     /* Until the lock is held, `beat` limits the wait for the server. */
@@ -400,6 +405,7 @@ static void singleOnAcquired(void *arg, redisReply *reply) {
         return; /* it has given up, and the grant is released too */
     }
     if (reply->type == REDIS_REPLY_INTEGER) {
+        single->acquired_ms = clockNow();
         takeToken(single, reply);
         singleConfirm(single);
     } else if (reply->type == REDIS_REPLY_NIL) {
@@ -419,7 +425,7 @@ static void singleOnAcquired(void *arg, redisReply *reply) {
 static void singleAcquire(struct single *single) {
     struct words words;
     int64_t left_ms = waitLeft(single);
-    requestAcquire(&words, single->wish, left_ms);
+    requestAcquire(&words, single->wish, leaseWanted(single->wish, clockNow()), left_ms);
     single->is_acquire_sent = true;
     alarmSet(&single->beat, singleLookMs(single));
     /* The server ends the wait. If the reply is later than that by `silence_ms`, it is not awaited
@@ -490,7 +496,8 @@ static void release(struct single *single) {
         return;
     }
     struct words words;
-    requestRelease(&words, single->wish);
+    int64_t keep_ms = single->is_kept ? leaseLeft(single->wish, single->acquired_ms) : 0;
+    requestRelease(&words, single->wish, keep_ms);
     single->is_release_sent = true;
     singleAsk(single, &single->first, &words, 0, singleOnReleased);
 }
@@ -501,8 +508,9 @@ static bool mayHold(const struct single *single) {
     return !single->is_lost || (single->wish->is_own_owner && !single->is_gone);
 }
 
-static void endSingle(struct holder *holder) {
+static void endSingle(struct holder *holder, enum holderEnd how) {
     struct single *single = (struct single *)holder;
+    single->is_kept = how == HOLDER_KEEP;
     alarmStop(&single->beat);
     if (single->stage == SINGLE_ASKING || single->stage == SINGLE_CONFIRMING) {
         singleBeginToGiveUp(single);
@@ -555,7 +563,7 @@ static void singleOnClock(void *arg) {
         singleLeaseEnds(single);
         break;
     case SINGLE_RELEASING:
-        if (!single->is_lost) {
+        if (!single->is_lost && leaseLeft(single->wish, single->acquired_ms) == 0) {
             failureSay("the lock was not released: %s; it expires with its lease",
                        single->trouble ? single->trouble : "no reply in time");
         }

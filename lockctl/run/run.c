@@ -32,6 +32,7 @@ struct run {
     int stopped_by; /* the signal that ended the wait for the lock, or 0 */
     int key;        /* the last signal of a key of the terminal, SIGINT or SIGQUIT, or 0 */
     bool is_held, is_lost, is_ending, is_over;
+    bool has_run; /* the command was started */
 };
 
 static void stop(struct run *run) {
@@ -45,7 +46,7 @@ static void giveBack(struct run *run) {
     if (!run->is_ending) {
         run->is_ending = true;
         alarmStop(&run->kill);
-        holderEnd(run->holder);
+        holderEnd(run->holder, run->has_run ? HOLDER_KEEP : HOLDER_RELEASE);
     }
 }
 
@@ -68,6 +69,7 @@ static void onHeld(void *arg, const char *token) {
     if (!run->is_ending) {
         setVariables(run, token);
         int failure = commandStart(&run->command, run->order->words);
+        run->has_run = failure == 0;
         if (failure) {
             run->status = failure;
             run->command.has_ended = true;
@@ -148,8 +150,11 @@ static void passOn(struct run *run, int number, bool is_for_group) {
 
 static void onNotHad(void *arg, int status, const char *why) {
     struct run *run = arg;
-    failureSay("%s: %s", run->order->wish.key, why);
-    run->status = status;
+    bool is_conflict = status == FAILURE_NOT_HAD;
+    if (!is_conflict || !run->order->is_quiet) {
+        failureSay("%s: %s", run->order->wish.key, why);
+    }
+    run->status = is_conflict ? run->order->conflict_status : status;
     stop(run);
 }
 

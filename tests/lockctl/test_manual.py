@@ -8,7 +8,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 LOCKCTL = TOP / "build" / "lockctl" / "lockctl"
-OPTION = re.compile(r"(?<![\w-])--([a-z]+)")
+OPTION = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 # Every program has them, so they need not be in each place.
 COMMON = {"help", "version"}
 
@@ -27,7 +27,7 @@ def options():
 
 def test_the_program_knows_them_and_no_others(options):
     source = (TOP / "lockctl" / "options.c").read_text()
-    known = set(re.findall(r'\{"([a-z]+)", (?:no|required)_argument', source)) - COMMON
+    known = set(re.findall(r'\{"([a-z-]+)", (?:no|required)_argument', source)) - COMMON
     assert known == options
 
 
@@ -37,7 +37,7 @@ def test_page(options):
 
 def test_manual(options):
     manual = (TOP / "lockctl" / "lockctl.1").read_text()
-    named = set(re.findall(r"Fl -([a-z]+)", manual)) - COMMON
+    named = set(re.findall(r"Fl -([a-z]+(?:-[a-z]+)*)", manual)) - COMMON
     assert named == options
 
 
