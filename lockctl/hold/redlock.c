@@ -3,15 +3,22 @@
  * A request is sent to all servers at once, to each on its own connection, which stays open. A
  * reply that arrives too late for its round does no harm: the server executes the next request on
  * the connection after the late one, so a release that follows also undoes an unconfirmed grant.
+ *
+ * On a new connection the server is first identified: these replies arrive before any grant, even
+ * of a slow server that receives a request before it has sent them. Servers that are not
+ * independent, or are replicas, are a mistake of the user, which ends the wait; while the lock is
+ * held, such a server counts as one that has lost it.
  */
 #include "hold/redlock.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alarm.h"
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/memory.h"
+#include "hold/identity.h"
 #include "hold/lease.h"
 #include "hold/requests.h"
 #include "net/replies.h"
@@ -41,12 +48,22 @@ enum redlockStage {
 };
 
 /* The reply of a server in this round. */
-enum vote { VOTE_NONE, VOTE_YES, VOTE_NO, VOTE_REFUSED };
+enum vote {
+    VOTE_NONE,
+    VOTE_YES,
+    VOTE_NO,     /* another client holds the lock */
+    VOTE_LATER,  /* the server cannot grant it now, or another server may: LOADING, MOVED */
+    VOTE_REFUSED /* it would refuse it again */
+};
 
 struct member {
     struct redlock *redlock;
     struct server server;
+    struct identity identity;
+    bool is_barred; /* it must not count while the lock is held */
     enum vote vote;
+    /* Its last reply, if that was the error of VOTE_LATER or VOTE_REFUSED; or NULL. */
+    char *why;
     int unanswered;    /* requests without a reply */
     int64_t silent_ms; /* since when there are such requests */
     /* Rounds that have started since then. In the first one, replies may have arrived that are not
@@ -55,7 +72,7 @@ struct member {
     bool may_hold;        /* the lock was requested, and not released since */
     bool holds;           /* granted without a gap since a successful round */
     bool has_again;       /* granted again after a loss, since the last successful round */
-    bool is_tried;        /* the attempt to connect has ended */
+    bool is_tried;        /* the server is identified, or cannot be reached */
     unsigned asked_round; /* the round of the pending request */
 };
 
@@ -69,6 +86,7 @@ struct redlock {
     struct alarm clock; /* the end of the lease */
     int64_t limit_ms, grace_ms;
     int64_t wait_end_ms; /* -1: never */
+    int64_t begun_ms;
     int64_t replied_ms;  /* when a majority last replied */
     int64_t asked_ms;    /* when this round started */
     int64_t lease_ms;    /* the lease that it requests */
@@ -79,7 +97,7 @@ struct redlock {
     bool is_answered; /* a majority replied in the last round */
     bool is_lost, was_held;
     bool is_kept;  /* it ends by its lease, if `at_least_ms` has not passed */
-    char *refusal; /* the error of a server that refused, or NULL */
+    char *refusal; /* why it is refused, or NULL */
     int not_had;   /* the status if it ends without the lock, or 0 */
     const char *why_not;
     long long token;
@@ -99,6 +117,12 @@ static size_t redlockVotes(const struct redlock *redlock, enum vote vote) {
         found += redlock->members[i].vote == vote;
     }
     return found;
+}
+
+/* Returns the name of the server for messages, to be freed by free(). */
+static char *memberName(const struct member *member) {
+    const struct route *route = &member->server.route;
+    return addressName(route->found.host ? &route->found : &route->url->addresses[0]);
 }
 
 /* Sends a request to a server that is open. `answer` gets `member`, and must decrement
@@ -130,6 +154,12 @@ static bool redlockIsQuiet(struct member *member) {
         serverOpen(&member->server);
     }
     return member->unanswered == 0;
+}
+
+/* Whether requests can be sent to the server. A server that has not replied to the last round would
+ * not reply to this one. */
+static bool isReady(struct member *member) {
+    return redlockIsQuiet(member) && serverIsOpen(&member->server) && !member->is_barred;
 }
 
 /* Requests the lock from one server. */
@@ -289,7 +319,7 @@ static void redlockRenewAll(struct redlock *redlock) {
     for (size_t i = 0; i < redlock->count; i++) {
         struct member *member = &redlock->members[i];
         member->vote = VOTE_NONE;
-        if (redlockIsQuiet(member) && serverIsOpen(&member->server)) {
+        if (isReady(member)) {
             struct words words;
             requestRenew(&words, redlock->wish, redlock->lease_ms);
             member->asked_round = redlock->round;
@@ -324,14 +354,34 @@ static void redlockLeaseEnds(struct redlock *redlock) {
 
 /* ---- acquiring it: rounds of requests ---- */
 
+/* Returns how many servers cannot grant the lock, for a reason other than another client. In the
+ * round after VOTE_LATER the next connection may not be open yet. */
+static size_t unableCount(const struct redlock *redlock) {
+    size_t found = 0;
+    for (size_t i = 0; i < redlock->count; i++) {
+        found += redlock->members[i].why != NULL;
+    }
+    return found;
+}
+
+/* Whether the servers that cannot grant the lock now may still grant it soon. With --wait 0 they
+ * are given a limited time, as a single server is. */
+static bool mayGoOn(const struct redlock *redlock) {
+    size_t refused = redlockVotes(redlock, VOTE_REFUSED);
+    size_t no = redlockVotes(redlock, VOTE_NO) + refused;
+    return unableCount(redlock) > refused && redlock->count - no >= redlockQuorum(redlock) &&
+           clockNow() - redlock->begun_ms < redlock->wish->silence_ms;
+}
+
 static bool waitHasEnded(const struct redlock *redlock) {
-    return redlock->wait_end_ms >= 0 && clockNow() >= redlock->wait_end_ms;
+    return redlock->wait_end_ms >= 0 && clockNow() >= redlock->wait_end_ms && !mayGoOn(redlock);
 }
 
 /* The round failed: releases all grants, and pauses before the next round or the end. */
 static void endBadRound(struct redlock *redlock) {
     redlockReleaseAll(redlock);
-    size_t answered = redlock->count - redlockVotes(redlock, VOTE_NONE);
+    size_t answered =
+        redlock->count - redlockVotes(redlock, VOTE_NONE) - redlockVotes(redlock, VOTE_LATER);
     redlock->is_answered = answered >= redlockQuorum(redlock);
     if (redlock->is_answered) {
         redlock->replied_ms = clockNow();
@@ -376,15 +426,16 @@ static void redlockOnAcquired(void *arg, redisReply *reply) {
                         redlock->stage == REDLOCK_HOLDING && reply->type == REDIS_REPLY_INTEGER;
         return;
     }
+    free(member->why);
+    member->why = NULL;
     if (reply->type == REDIS_REPLY_INTEGER) {
         member->vote = VOTE_YES;
         redlock->token = reply->integer > redlock->token ? reply->integer : redlock->token;
-    } else if (reply->type != REDIS_REPLY_ERROR || serverGoesOn(&member->server, reply)) {
+    } else if (reply->type != REDIS_REPLY_ERROR) {
         member->vote = VOTE_NO;
     } else {
-        member->vote = VOTE_REFUSED;
-        free(redlock->refusal);
-        redlock->refusal = memoryPrint("%s", reply->str);
+        member->why = memoryPrint("%s", reply->str);
+        member->vote = serverGoesOn(&member->server, reply) ? VOTE_LATER : VOTE_REFUSED;
     }
     countAsking(redlock, false);
 }
@@ -400,8 +451,7 @@ static void redlockBeginRound(struct redlock *redlock) {
     for (size_t i = 0; i < redlock->count; i++) {
         struct member *member = &redlock->members[i];
         member->vote = VOTE_NONE;
-        /* A server that has not replied to the last round would not reply to this one. */
-        if (redlockIsQuiet(member) && serverIsOpen(&member->server)) {
+        if (isReady(member)) {
             redlockAcquireAt(member, redlockOnAcquired);
         }
     }
@@ -422,16 +472,48 @@ static void forgiveStall(struct redlock *redlock) {
     }
 }
 
+/* Stores why servers have refused: the reason once if it is the same for all, otherwise with their
+ * names. */
+static void explainRefusal(struct redlock *redlock) {
+    char *common = NULL;
+    char *all = NULL;
+    bool is_common = true;
+    for (size_t i = 0; i < redlock->count; i++) {
+        const struct member *member = &redlock->members[i];
+        if (!member->why) {
+            continue;
+        }
+        char *place = memberName(member);
+        char *longer =
+            memoryPrint("%s%s%s: %s", all ? all : "", all ? "; " : "", place, member->why);
+        free(place);
+        free(all);
+        all = longer;
+        is_common = is_common && (!common || strcmp(common, member->why) == 0);
+        common = member->why;
+    }
+    free(redlock->refusal);
+    redlock->refusal = is_common && common ? memoryPrint("%s", common) : memoryPrint("%s", all);
+    free(all);
+}
+
+/* Ends because no majority can grant the lock, for a reason other than another client. */
+static void endUnavailable(struct redlock *redlock) {
+    bool is_refused = redlock->count - unableCount(redlock) < redlockQuorum(redlock);
+    if (is_refused) {
+        explainRefusal(redlock);
+    }
+    redlockNotHad(redlock, FAILURE_UNAVAILABLE,
+                  is_refused ? redlock->refusal : "no majority of the servers replied");
+}
+
 /* The pause after a failed round has ended. */
 static void redlockEndPause(struct redlock *redlock) {
     forgiveStall(redlock);
-    if (redlock->count - redlockVotes(redlock, VOTE_REFUSED) < redlockQuorum(redlock)) {
-        redlockNotHad(redlock, FAILURE_UNAVAILABLE, redlock->refusal);
-        return;
-    }
-    if (clockNow() - redlock->replied_ms >= redlock->wish->silence_ms ||
-        (waitHasEnded(redlock) && !redlock->is_answered)) {
-        redlockNotHad(redlock, FAILURE_UNAVAILABLE, "no majority of the servers replied");
+    bool is_refused = redlock->count - redlockVotes(redlock, VOTE_REFUSED) < redlockQuorum(redlock);
+    bool is_silent = clockNow() - redlock->replied_ms >= redlock->wish->silence_ms;
+    if (is_refused || is_silent || (waitHasEnded(redlock) && !redlock->is_answered)) {
+        endUnavailable(redlock);
     } else if (waitHasEnded(redlock)) {
         redlockNotHad(redlock, FAILURE_NOT_HAD, "another client holds the lock");
     } else {
@@ -482,12 +564,109 @@ static void startIfAllAreTried(struct redlock *redlock) {
     }
 }
 
+/* The server must not be a member: the text says why. */
+static void refuseMember(struct member *member, char *why) {
+    struct redlock *redlock = member->redlock;
+    if (redlock->stage == REDLOCK_HOLDING && !redlock->is_lost) {
+        failureSay("%s", why);
+        free(why);
+        member->is_barred = true;
+        member->holds = member->has_again = false;
+        countRenewals(redlock);
+    } else if (redlock->stage == REDLOCK_STARTING || redlock->stage == REDLOCK_ASKING ||
+               redlock->stage == REDLOCK_PAUSING) {
+        free(redlock->refusal);
+        redlock->refusal = why;
+        redlockNotHad(redlock, FAILURE_UNAVAILABLE, why);
+    } else {
+        free(why);
+    }
+}
+
+/* Returns why two servers cannot both be members, or NULL. */
+static char *clash(const struct member *one, const struct member *other) {
+    const char *what =
+        identityIsSameServer(&one->identity, &other->identity)    ? "are the same server"
+        : identityIsSameCluster(&one->identity, &other->identity) ? "are nodes of one cluster"
+                                                                  : NULL;
+    if (!what) {
+        return NULL;
+    }
+    char *place = memberName(one);
+    char *other_place = memberName(other);
+    char *why =
+        memoryPrint("%s and %s %s: a majority needs independent servers", other_place, place, what);
+    free(place);
+    free(other_place);
+    return why;
+}
+
+/* Returns why the server cannot be a member, or NULL. In a cluster a replica names its master, and
+ * a sentinel will name another server. */
+static char *mistake(const struct member *member) {
+    const struct redlock *redlock = member->redlock;
+    if (member->identity.is_replica && !member->identity.is_cluster &&
+        member->server.route.url->kind != URL_SENTINEL) {
+        char *place = memberName(member);
+        char *why = memoryPrint("%s is a replica: a majority needs independent servers", place);
+        free(place);
+        return why;
+    }
+    char *why = NULL;
+    for (size_t i = 0; i < redlock->count && !why; i++) {
+        const struct member *other = &redlock->members[i];
+        if (other != member && serverIsOpen(&other->server)) {
+            why = clash(member, other);
+        }
+    }
+    return why;
+}
+
+/* More is known about the server. */
+static void onIdentified(struct member *member, bool is_all) {
+    char *why = mistake(member);
+    member->is_tried = member->is_tried || is_all;
+    if (why) {
+        refuseMember(member, why);
+    } else {
+        startIfAllAreTried(member->redlock);
+    }
+}
+
+static void onNodes(void *arg, redisReply *reply) {
+    struct member *member = arg;
+    identityTakeNodes(&member->identity, reply);
+    onIdentified(member, true);
+}
+
+static void redlockOnInfo(void *arg, redisReply *reply) {
+    struct member *member = arg;
+    bool is_cluster = member->identity.is_cluster;
+    identityTakeInfo(&member->identity, reply);
+    if (is_cluster) {
+        struct words words;
+        identityRequestNodes(&words);
+        serverAsk(&member->server, &words, member->redlock->wish->silence_ms, onNodes, member);
+    }
+    onIdentified(member, !is_cluster);
+}
+
+static void onHello(void *arg, redisReply *reply) {
+    struct member *member = arg;
+    identityTakeHello(&member->identity, reply);
+}
+
 static void redlockOnOpened(void *arg) {
     struct member *member = arg;
     struct redlock *redlock = member->redlock;
+    struct words words;
     member->unanswered = 0;
-    member->is_tried = true;
-    startIfAllAreTried(redlock);
+    member->is_barred = false;
+    identityForget(&member->identity);
+    identityRequestHello(&words);
+    serverAsk(&member->server, &words, 0, onHello, member);
+    identityRequestInfo(&words);
+    serverAsk(&member->server, &words, redlock->wish->silence_ms, redlockOnInfo, member);
     if (redlock->stage == REDLOCK_PAUSING || redlock->stage == REDLOCK_RELEASING) {
         redlockReleaseAll(redlock);
     }
@@ -499,6 +678,8 @@ static void redlockOnFailed(void *arg, const char *why, bool is_final) {
         failureSay("%s", why);
     }
     forgetUnanswered(member);
+    free(member->why);
+    member->why = NULL;
     member->is_tried = true;
     startIfAllAreTried(member->redlock);
 }
@@ -510,12 +691,12 @@ static const struct serverWatch member_watch = {redlockOnOpened, redlockOnFailed
 static void beginRedlock(struct holder *holder) {
     struct redlock *redlock = (struct redlock *)holder;
     int64_t wait_ms = redlock->wish->wait_ms;
-    redlock->replied_ms = clockNow();
+    redlock->begun_ms = redlock->replied_ms = clockNow();
     redlock->wait_end_ms = wait_ms < 0 ? -1 : clockNow() + wait_ms;
     for (size_t i = 0; i < redlock->count; i++) {
         serverOpen(&redlock->members[i].server);
     }
-    alarmSet(&redlock->step, redlock->limit_ms);
+    alarmSet(&redlock->step, 2 * redlock->limit_ms); /* to connect, and to identify the server */
 }
 
 static void endRedlock(struct holder *holder, enum holderEnd how) {
@@ -528,6 +709,8 @@ static void freeRedlock(struct holder *holder) {
     struct redlock *redlock = (struct redlock *)holder;
     for (size_t i = 0; i < redlock->count; i++) {
         serverFree(&redlock->members[i].server);
+        identityForget(&redlock->members[i].identity);
+        free(redlock->members[i].why);
     }
     alarmFree(&redlock->step);
     alarmFree(&redlock->clock);

@@ -16,6 +16,7 @@ class SlowProxy(Proxy):
     reply_delay = 0.0  # s
     keeps_replies = False
     replies = 0  # that were forwarded
+    unanswered = None  # the next request that contains this gets no reply: its connection is cut
 
     def __init__(self, port):
         self._forgotten = frozenset()
@@ -29,6 +30,9 @@ class SlowProxy(Proxy):
         return link in self._forgotten and self._ends.wait() or super().wait_open(link)
 
     def send(self, sink, raw, way, cut):
+        if way == "request" and self.unanswered and self.unanswered in raw:
+            self.unanswered = None
+            self.cut(reply=0)
         if way == "reply":
             self._ends.wait(self.reply_delay)
             while self.keeps_replies and not self._ends.is_set():

@@ -148,7 +148,7 @@ def test_a_round_in_vain_on_a_connection_that_was_lost(make_ring, lock_run):
     ring.take("other", 3_600_000, 0, 1, 2)
     # So that the connection is lost before the round ends, and the round ends before the next attempt to connect.
     ring.slow(0.05, 0, 1, 2)
-    ring.proxies[4].cut(reply=0)
+    ring.proxies[4].unanswered = b"LOCK.ACQUIRE"
     assert lock_run(ring, "-l", "60", "--wait", "0").status() == 75
     assert ring.proxies[4].has_cut() and ring.calls(4, "lock.acquire") == 1
     ring.wait_free(3, 4)
