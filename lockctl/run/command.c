@@ -239,7 +239,8 @@ size_t commandLeft(const struct command *command, enum commandScope scope) {
 }
 
 static void endOne(const struct command *command, const struct process *process, int number) {
-    bool has_received = isIn(command, process, COMMAND_GROUP) && !processIgnores(process, number);
+    bool has_received =
+        number != 0 && isIn(command, process, COMMAND_GROUP) && !processIgnores(process, number);
     if (!has_received) {
         sendOne(process, SIGTERM);
     }

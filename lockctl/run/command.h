@@ -43,9 +43,9 @@ void commandReap(struct command *command);
 /* Returns how many processes are left of the command, itself included. */
 size_t commandLeft(const struct command *command, enum commandScope scope);
 
-/* The group of the command has received the signal `received`: sends SIGTERM to what is left and
- * has not received it, because it is in another group, or ignores it. Returns how many processes
- * are left. */
+/* The group of the command has received the signal `received`, or none if that is 0: sends SIGTERM
+ * to what is left and has not received it, because it is in another group, or ignores it. Returns
+ * how many processes are left. */
 size_t commandEndLeft(const struct command *command, enum commandScope scope, int received);
 
 /* Sends SIGKILL to the command and to what is left of it. Returns how many processes that were. */

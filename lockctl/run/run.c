@@ -79,9 +79,9 @@ static void onHeld(void *arg, const char *token) {
     signalsAllow();
 }
 
-/* Returns the signal that has ended the command, if the signal was sent to its whole group; or 0. A
- * shell may report the signal that has ended its child. After SIGTERM every end counts, because
- * programs that handle it choose their status. */
+/* Returns the signal that has ended the command and was sent to its whole group, or 0. A shell may
+ * report the signal that has ended its child. After SIGTERM every end counts, because programs that
+ * handle it choose their status. */
 static int endingSignal(const struct run *run) {
     int number = run->command.status - 128;
     if (number > 0 && number < NSIG && sigismember(&run->signalled, number) == 1) {
@@ -111,12 +111,13 @@ static void giveBackIfNoneLeft(struct run *run) {
 }
 
 /* The command itself has ended. If it has ended by itself, what it leaves behind runs without the
- * lock. If a signal has ended it, what is left of it must end first, and after a loss none of its
- * processes may continue. */
+ * lock. If a signal has ended it, whoever sent that, what is left of it must end first, and after a
+ * loss none of its processes may continue. */
 static void onCommandEnd(struct run *run) {
     int number = run->is_lost ? SIGTERM : endingSignal(run);
+    bool has_ended_itself = number == 0 && run->command.ended_by == 0;
     run->status = run->command.status;
-    if (number == 0 || commandEndLeft(&run->command, scopeOfEnd(run), number) == 0) {
+    if (has_ended_itself || commandEndLeft(&run->command, scopeOfEnd(run), number) == 0) {
         giveBack(run);
     } else if (!run->is_lost) {
         killAfter(run, run->order->grace_ms);

@@ -125,6 +125,28 @@ def test_a_command_that_chooses_its_status_after_sigterm(server, run, work):
     assert is_free(server, "k")
 
 
+def test_a_shell_that_is_killed_alone(server, run, work):
+    # As by the kernel when there is no memory left, or by a user who kills the command and not lockctl.
+    held = run(server, *HOUR, "k", *work.words(f'trap "" TERM; {work.until_finished}'))
+    pid = work.pid()
+    [command] = children_of(held.pid)
+    os.kill(command, SIGKILL)
+    wait_for(lambda: list(children_of(held.pid)) == [pid], what="the command to end before its work")
+    assert len(holders(server, "k")) == 1
+    work.finish()
+    assert held.wait() == 128 + SIGKILL
+    assert is_free(server, "k")
+
+
+def test_what_a_killed_shell_leaves_gets_sigterm(server, run):
+    held = run(server, *HOUR, "k", "sh", "-c", "sleep 601; echo never")
+    wait_for(lambda: len(sleeps(held)) == 1, 20, "the script to work")
+    [command] = children_of(held.pid)
+    os.kill(command, SIGKILL)
+    assert held.wait() == 128 + SIGKILL
+    assert held.left() == [] and is_free(server, "k")
+
+
 def test_a_group_of_its_own(server, run, tmp_path):
     # timeout makes a process group, in which neither the shell nor lockctl is.
     held = run(server, *HOUR, "k", "sh", "-c", "timeout 900 sleep 601; echo never")

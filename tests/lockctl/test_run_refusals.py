@@ -37,7 +37,7 @@ WRONG = {
     "wait nan": ["--wait", "nan", "k", "true"],
     "wait infinite": ["--wait", "inf", "k", "true"],
     "wait empty": ["--wait", "", "k", "true"],
-    "wait with a unit": ["--wait", "1s", "k", "true"],
+    "wait with a space": ["--wait", "1 s", "k", "true"],
     "lease 0": ["--lease", "0", "k", "true"],
     "lease too short": ["--lease", "0.09", "k", "true"],
     "lease and session": ["--lease", "1", "--session", "k", "true"],
