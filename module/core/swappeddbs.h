@@ -28,4 +28,9 @@ void swappeddbsSwap(struct swappeddbs *dbs, int first_db, int second_db);
  * database equal again, and frees the memory. */
 void swappeddbsReset(struct swappeddbs *dbs);
 
+/* How many allocations this uses. */
+static inline size_t swappeddbsMemory(const struct swappeddbs *dbs) {
+    return (dbs->staying != NULL) + (dbs->current != NULL);
+}
+
 #endif

@@ -98,7 +98,8 @@ static int64_t holdingWrite(struct holds *holds, const struct holdsGrant *grant,
 
 int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdict verdict,
                     struct pendingreply *pendingreply) {
-    lockcheckBeforeGrant(verdict);
+    RedisModule_Assert(rulesFits(verdict));
+    RedisModule_Assert(!featuresHas(FEATURE_QUARANTINE) || !quarantineIsOn());
     const struct holdsGrant grant = {.owner = wants->owner,
                                      .mode = wants->lock.mode,
                                      .is_first = verdict == VERDICT_GRANT,

@@ -15,6 +15,7 @@
 #include "keys/tally.h"
 #include "ledger/pendingreply.h"
 #include "ledger/sessions.h"
+#include "ledger/unconfirmedrecords.h"
 #include "observing/toplocks.h"
 #include "queue/cancelled.h"
 #include "queue/waiters.h"
@@ -222,10 +223,6 @@ static void findRival(const struct holder *holder, void *data) {
     rivals->permits += holder->mode == MODE_SEMAPHORE ? holder->count : 0;
 }
 
-void lockcheckBeforeGrant(enum verdict verdict) {
-    RedisModule_Assert(rulesFits(verdict) && !quarantineIsOn());
-}
-
 void lockcheckAfterGrant(struct holds *holds, const struct request *wants) {
     struct rivals rivals = {.wants = wants};
     if (holdsFieldCount(holds) <= MOST_HOLDERS) {
@@ -259,8 +256,9 @@ static void checkFeatures(void) {
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
                 pendingreplyCount() > 0 || sessionsCount() > 0 || queuesKeepMemory() ||
-                tallyCount() > 0 || cancelledCount() > 0 || featuresHas(FEATURE_UNCONFIRMED);
-    size_t kept = (fenceKeepsMemory() ? 1 : 0) + toplocksMemory() + timerMemory();
+                tallyCount() > 0 || cancelledCount() > 0;
+    size_t kept = (fenceKeepsMemory() ? 1 : 0) + toplocksMemory() + timerMemory() +
+                  unconfirmedrecordsMemory();
     RedisModule_Assert(used || memLive() == kept);
     checkFeatures();
 }

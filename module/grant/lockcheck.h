@@ -20,10 +20,6 @@
  * that the average cost of a check is about the same for every lock. */
 void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms);
 
-/* To be called before a request is granted. Asserts that the verdict is one that fits, and that no
- * quarantine is on. */
-void lockcheckBeforeGrant(enum verdict verdict);
-
 /* To be called when a request has just been granted that is not a re-entry. Asserts that no other
  * owner holds the lock in a mode that conflicts, and that the number of permits taken from a
  * semaphore does not exceed the limit. */
@@ -40,10 +36,6 @@ static inline void lockcheckAfterDrain(void) {
 
 static inline void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms) {
     (void)holds, (void)lock, (void)look_ms;
-}
-
-static inline void lockcheckBeforeGrant(enum verdict verdict) {
-    (void)verdict;
 }
 
 static inline void lockcheckAfterGrant(struct holds *holds, const struct request *wants) {

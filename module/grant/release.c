@@ -262,17 +262,12 @@ void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
  * release now stays lost. */
 void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
     struct ack *ack;
-    bool accepted = true;
     while ((ack = acksFirstRefused()) && !timesliceHasEnded()) {
         acksLose(ctx, ack);
-        accepted = releaseSome(ctx, now_ms);
-        if (accepted && pendingreplyFirstLost()) {
+        if (releaseSome(ctx, now_ms) && pendingreplyFirstLost()) {
             break; /* the time slice ended before all was released */
         }
         acksReplyRefused(ctx, ack);
-    }
-    if (!accepted) {
-        drainRetry(ctx, DRAIN_LOST_HOLDS);
     }
     if (ack) {
         drainSetAlarm(ctx, DRAIN_REFUSED_ACKS, 0);

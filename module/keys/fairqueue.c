@@ -16,8 +16,6 @@
  * be the end of a quarantine. */
 static int64_t restarted_at_ms, kept_from_ms;
 
-/* Such positions may be kept: counted by features.h. */
-
 static struct fairqueueNames makeNames(RedisModuleString *name) {
     return (struct fairqueueNames){keynamesSide(NULL, "lock:queue:", name),
                                    keynamesSide(NULL, "lock:timeout:", name)};

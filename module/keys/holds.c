@@ -5,7 +5,6 @@
  *   holdsMakeRoom                                       removes expired permits of a semaphore
  *   holdsTake, holdsLengthen, holdsRelease, holdsRenew  change holds at the owner's request
  *   holdsDrop, holdsForce                               remove holds without such a request
- *   holdsCount and the following                        access the key, for the kinds' files
  *
  * The holds of plain locks are here too; those of read-write locks are in rwholds.c, and those
  * of semaphores in semholds.c. To add a kind of lock, add it to enum holdsKind, make kindOf

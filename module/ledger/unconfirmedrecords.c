@@ -126,6 +126,10 @@ void unconfirmedrecordsDrop(struct unconfirmedRecord *record) {
     }
 }
 
+size_t unconfirmedrecordsMemory(void) {
+    return swappeddbsMemory(&state.dbs);
+}
+
 int unconfirmedrecordsDb(const struct unconfirmedRecord *record) {
     return swappeddbsCurrent(&state.dbs, record->hold.db);
 }
@@ -172,9 +176,11 @@ void unconfirmedrecordsDropHold(const struct unconfirmedHold *hold) {
 }
 
 void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant) {
-    const struct unconfirmedHold hold = unconfirmedrecordsHold(&grant->id);
+    struct unconfirmedHold hold = unconfirmedrecordsHold(&grant->id);
     if (grant->is_first) {
         unconfirmedrecordsDropHold(&hold);
+        /* The numbers of the databases begin anew after the last record. */
+        hold.db = swappeddbsStaying(&state.dbs, grant->id.db);
     }
     if (hold.name.length + hold.owner.length > UNCONFIRMED_LONGEST) {
         return;

@@ -89,6 +89,9 @@ bool unconfirmedrecordsNoteDue(int db, RedisModuleString *name);
 /* The database in which the record's hold is now. */
 int unconfirmedrecordsDb(const struct unconfirmedRecord *record);
 
+/* How many allocations the records use. For the checking build. */
+size_t unconfirmedrecordsMemory(void);
+
 /* To be called when SWAPDB has exchanged two databases. */
 void unconfirmedrecordsSwapped(int first_db, int second_db);
 

@@ -13,7 +13,7 @@ from .waiting import wait_for
 
 CONFIG = "lock.failpoint"
 MODULE = Path(__file__).resolve().parents[3] / "module"
-TABLE = MODULE / "server" / "failpoint.c"
+TABLE = MODULE / "common" / "failpoint.c"
 
 
 def has_failpoints(server):
@@ -32,7 +32,7 @@ def points_that_fail():
     """The points that can fail: those whose return value the module uses."""
     calls = ["FAILPOINT_OPEN"]  # called by a function of its own, which counts keys
     for file in MODULE.glob("*/*.c"):
-        calls += re.findall(r"\bif \(failpoint\((\w+)\)", file.read_text())
+        calls += re.findall(r"\b(?:if \(|return )failpoint\((\w+)\)", file.read_text())
     names = dict(re.findall(r'\[(FAILPOINT_\w+)\] = "(\S+)"', TABLE.read_text()))
     return {names[call] for call in calls}
 

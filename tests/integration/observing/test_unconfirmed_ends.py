@@ -126,6 +126,24 @@ def test_swapdb_moves_the_record(server):
     assert_none(server)
 
 
+def test_grant_after_a_swap_is_recorded_in_its_database(server):
+    """It replaces the last record: the numbers of the databases begin anew before it is stored."""
+    make_orphaned_grant(server)
+    assert_unconfirmed(server)
+    other, waiter = server.client(db=1), server.actor("w", db=1)
+    other.execute_command("LOCK.ACQUIRE", "k", "x", "PX", HOUR)
+    waiter.send("LOCK.ACQUIRE", "k", "w", "PX", HOUR, "BLOCK", 0)
+    waiter.wait_blocked()
+    with other.pipeline(transaction=True) as transaction:
+        transaction.execute_command("SWAPDB", 0, 1)
+        transaction.execute_command("DEL", "k")
+        transaction.execute()
+    wait_for(waiter.has_reply, what="the grant")
+    server.settle()
+    assert unconfirmed(server, db=1)["w"] is not None
+    assert server.info("lock")["lock_unconfirmed_grants"] == 1
+
+
 def test_flush_of_another_database_keeps_the_record(server):
     make_orphaned_grant(server, db=2)
     server.client(db=1).execute_command("FLUSHDB")
