@@ -29,7 +29,7 @@ class SlowProxy(Proxy):
     def wait_open(self, link):
         return link in self._forgotten and self._ends.wait() or super().wait_open(link)
 
-    def send(self, sink, raw, way, cut):
+    def send(self, link, sink, raw, way, cut):
         if way == "request" and self.unanswered and self.unanswered in raw:
             self.unanswered = None
             self.cut(reply=0)
@@ -37,7 +37,7 @@ class SlowProxy(Proxy):
             self._ends.wait(self.reply_delay)
             while self.keeps_replies and not self._ends.is_set():
                 self._ends.wait(0.002)
-        super().send(sink, raw, way, cut)
+        super().send(link, sink, raw, way, cut)
         self.replies += way == "reply"
 
 
