@@ -14,7 +14,6 @@
 #endif
 
 #include "base/failure.h"
-#include "run/processes.h"
 #include "run/signals.h"
 
 /* ---- starting ---- */
@@ -177,89 +176,93 @@ static bool asksToEnd(int number) {
     return number == SIGTERM || number == SIGINT || number == SIGQUIT || number == SIGHUP;
 }
 
-static void sendOne(const struct process *process, int number) {
+static void sendOne(struct process *process, int number) {
     if (number == SIGCONT && signalsStopIsPending()) {
         return; /* Ctrl-Z after `fg` has stopped it again, and will stop lockctl */
     }
     signalsSend(process->pid, number);
+    processNote(process, number);
     if (process->state == 'T' && asksToEnd(number)) {
         kill(process->pid, SIGCONT);
     }
+}
+
+/* Calls `act` for the command, if it still runs, and for those of its processes that are in its
+ * group. Returns whether the command was found. */
+static bool forGroup(struct command *command, void (*act)(struct process *, int), int number) {
+    bool found = false;
+    if (!command->has_ended) {
+        noteGroup(command);
+    }
+    processesUpdate(&command->below);
+    for (size_t i = 0; i < command->below.count; i++) {
+        struct process *process = &command->below.all[i];
+        bool is_command = process->pid == command->pid && !command->has_ended;
+        found = found || is_command;
+        if (is_command || isIn(command, process, COMMAND_GROUP)) {
+            act(process, number);
+        }
+    }
+    return found;
 }
 
 void commandSignal(struct command *command, int number) {
     if (command->pid == 0) {
         return;
     }
-    size_t count;
-    bool is_sent = command->has_ended;
-    if (!command->has_ended) {
-        noteGroup(command);
-    }
-    struct process *all = processesBelow(&count);
-    for (size_t i = 0; i < count; i++) {
-        bool is_command = all[i].pid == command->pid && !command->has_ended;
-        is_sent = is_sent || is_command;
-        if (is_command || isIn(command, &all[i], COMMAND_GROUP)) {
-            sendOne(&all[i], number);
-        }
-    }
-    free(all);
-    if (!is_sent) {
+    if (!forGroup(command, sendOne, number) && !command->has_ended) {
         signalsSend(command->pid, number); /* without /proc */
     }
 }
 
-bool commandSharesGroup(const struct command *command) {
-    return command->pid > 0 && getpgid(command->pid) == getpgrp();
+bool commandHasReceived(struct command *command, int number) {
+    if (command->pid == 0 || getpgid(command->pid) != getpgrp()) {
+        return false;
+    }
+    forGroup(command, processNote, number);
+    return true;
 }
 
 /* Calls `act` for what is left of the command in this scope; returns how many processes that
  * were. */
-static size_t forEachLeft(const struct command *command, enum commandScope scope,
-                          void (*act)(const struct command *, const struct process *, int),
-                          int number) {
-    size_t count;
+static size_t forEachLeft(struct command *command, enum commandScope scope,
+                          void (*act)(struct process *, int), int number) {
     size_t found = 0;
-    struct process *all = processesBelow(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (isIn(command, &all[i], scope)) {
+    processesUpdate(&command->below);
+    for (size_t i = 0; i < command->below.count; i++) {
+        if (isIn(command, &command->below.all[i], scope)) {
             found++;
-            if (act) {
-                act(command, &all[i], number);
-            }
+            act(&command->below.all[i], number);
         }
     }
-    free(all);
     return found;
 }
 
-size_t commandLeft(const struct command *command, enum commandScope scope) {
-    return forEachLeft(command, scope, NULL, 0);
-}
-
-static void endOne(const struct command *command, const struct process *process, int number) {
+static void endOne(struct process *process, int number) {
     bool has_received =
-        number != 0 && isIn(command, process, COMMAND_GROUP) && !processIgnores(process, number);
-    if (!has_received) {
+        number != 0 && processHasReceived(process, number) && !processIgnores(process, number);
+    if (!has_received && !processHasReceived(process, SIGTERM)) {
         sendOne(process, SIGTERM);
     }
 }
 
-size_t commandEndLeft(const struct command *command, enum commandScope scope, int received) {
-    return forEachLeft(command, scope, endOne, received);
+size_t commandEndLeft(struct command *command, enum commandScope scope, int number) {
+    return forEachLeft(command, scope, endOne, number);
 }
 
-static void killOne(const struct command *command, const struct process *process, int number) {
-    (void)command;
+static void killOne(struct process *process, int number) {
     kill(process->pid, number);
 }
 
 /* All generations at once. To kill each generation only after its parents have ended would take too
  * long. */
-size_t commandKill(const struct command *command, enum commandScope scope) {
+size_t commandKill(struct command *command, enum commandScope scope) {
     if (command->pid > 0 && !command->has_ended) {
         kill(command->pid, SIGKILL); /* finding the others takes time on a busy machine */
     }
     return forEachLeft(command, scope, killOne, SIGKILL);
+}
+
+void commandFree(struct command *command) {
+    free(command->below.all);
 }

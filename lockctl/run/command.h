@@ -8,12 +8,15 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "run/processes.h"
+
 struct command {
     pid_t pid; /* 0 before the start */
     bool has_ended;
-    int status;           /* as in a shell: 128 plus the number of the signal that ended it */
-    int ended_by;         /* that signal, or 0 */
-    pid_t group, session; /* its process group and its session */
+    int status;             /* as in a shell: 128 plus the number of the signal that ended it */
+    int ended_by;           /* that signal, or 0 */
+    pid_t group, session;   /* its process group and its session */
+    struct processes below; /* when lockctl last looked */
 };
 
 /* Which processes of the command: those in its process group, those in its session, or also those
@@ -30,25 +33,27 @@ int commandStart(struct command *command, char **words);
 /* Sends a signal to the process group of the command: to the command, if it still runs, and to
  * those of its processes that are in its group. The group itself is not signalled, because it is
  * that of lockctl, and often also that of lockctl's parent. If the signal asks to end, stopped
- * processes are continued. */
+ * processes are continued. A process that the command creates at this moment may miss the signal;
+ * commandEndLeft ends it. */
 void commandSignal(struct command *command, int number);
 
-/* Whether the command is in lockctl's process group, and so receives what is sent to that. */
-bool commandSharesGroup(const struct command *command);
+/* A signal was sent to lockctl's whole process group. Returns whether that is the command's, which
+ * so has received it. */
+bool commandHasReceived(struct command *command, int number);
 
 /* Reaps children that have ended, and stores the status of the command; to be called after
  * SIGCHLD. */
 void commandReap(struct command *command);
 
-/* Returns how many processes are left of the command, itself included. */
-size_t commandLeft(const struct command *command, enum commandScope scope);
-
-/* The group of the command has received the signal `received`, or none if that is 0: sends SIGTERM
- * to what is left and has not received it, because it is in another group, or ignores it. Returns
- * how many processes are left. */
-size_t commandEndLeft(const struct command *command, enum commandScope scope, int received);
+/* The signal `number` was sent to the command to end it, or none if that is 0. Sends SIGTERM to
+ * what is left of the command and has not received that signal, because it is in another group or
+ * was created at that moment, or ignores it. No process gets this SIGTERM twice. Returns how many
+ * processes are left. */
+size_t commandEndLeft(struct command *command, enum commandScope scope, int number);
 
 /* Sends SIGKILL to the command and to what is left of it. Returns how many processes that were. */
-size_t commandKill(const struct command *command, enum commandScope scope);
+size_t commandKill(struct command *command, enum commandScope scope);
+
+void commandFree(struct command *command);
 
 #endif

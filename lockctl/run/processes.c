@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,20 +82,28 @@ static int comparePids(const void *one, const void *other) {
     return (a > b) - (a < b);
 }
 
-static bool contains(const struct list *list, pid_t pid) {
+static const struct process *find(const struct process *sorted, size_t count, pid_t pid) {
     const struct process wanted = {.pid = pid};
-    return list->count > 0 && bsearch(&wanted, list->all, list->count, sizeof(wanted), comparePids);
+    return count > 0 ? bsearch(&wanted, sorted, count, sizeof(wanted), comparePids) : NULL;
+}
+
+/* What a process has received that was not there before is not known. If it has a parent in its
+ * group, that one is responsible for it: it may have started it to handle the signal. */
+static uint64_t inherited(const struct list *below, const struct process *process) {
+    const struct process *parent = find(below->all, below->count, process->parent);
+    return parent && parent->group == process->group ? parent->received : 0;
 }
 
 /* Moves the children of this process, and of those in `below`, from `rest` to `below`. Returns
  * whether there were any. */
-static bool moveChildren(struct list *below, struct list *rest) {
+static bool moveChildren(struct list *below, struct list *rest, const struct processes *before) {
     size_t kept = 0;
-    size_t before = below->count;
     struct list found = {0};
     for (size_t i = 0; i < rest->count; i++) {
-        const struct process *process = &rest->all[i];
-        if (process->parent == getpid() || contains(below, process->parent)) {
+        struct process *process = &rest->all[i];
+        if (process->parent == getpid() || find(below->all, below->count, process->parent)) {
+            const struct process *known = find(before->all, before->count, process->pid);
+            process->received = known ? known->received : inherited(below, process);
             add(&found, process);
         } else {
             rest->all[kept++] = *process;
@@ -107,10 +114,10 @@ static bool moveChildren(struct list *below, struct list *rest) {
         add(below, &found.all[i]);
     }
     free(found.all);
-    if (below->count > before) {
+    if (found.count > 0) {
         qsort(below->all, below->count, sizeof(*below->all), comparePids);
     }
-    return below->count > before;
+    return found.count > 0;
 }
 
 /* What has ended counts until here, because its children are found by it. */
@@ -124,15 +131,27 @@ static void removeEnded(struct list *list) {
     list->count = kept;
 }
 
-struct process *processesBelow(size_t *count) {
+void processesUpdate(struct processes *below) {
     struct list rest = everyProcess();
-    struct list below = {0};
-    while (moveChildren(&below, &rest)) {
+    struct list found = {0};
+    while (moveChildren(&found, &rest, below)) {
     }
     free(rest.all);
-    removeEnded(&below);
-    *count = below.count;
-    return below.all;
+    removeEnded(&found);
+    free(below->all);
+    *below = (struct processes){found.all, found.count};
+}
+
+static uint64_t bitOf(int number) {
+    return (uint64_t)1 << (number - 1);
+}
+
+void processNote(struct process *process, int number) {
+    process->received |= bitOf(number);
+}
+
+bool processHasReceived(const struct process *process, int number) {
+    return process->received & bitOf(number);
 }
 
 bool processIgnores(const struct process *process, int number) {
@@ -142,5 +161,5 @@ bool processIgnores(const struct process *process, int number) {
     const char *field =
         readFile(text, sizeof(text), name, "status") ? strstr(text, "\nSigIgn:") : NULL;
     uint64_t ignored = field ? strtoull(field + strlen("\nSigIgn:"), NULL, 16) : 0;
-    return (ignored >> (number - 1)) & 1;
+    return ignored & bitOf(number);
 }

@@ -5,16 +5,29 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct process {
     pid_t pid, parent, group, session;
-    char state; /* as in /proc: 'T' = stopped */
+    char state;        /* as in /proc: 'T' = stopped */
+    uint64_t received; /* the signals that were noted, bit n - 1 for signal n */
 };
 
-/* Returns all descendants of this process that have not ended, `*count` of them; to be freed by
- * free(). There are none where /proc is missing, or shows another PID namespace. */
-struct process *processesBelow(size_t *count);
+/* Sorted by pid. Zeroed, it is empty; `all` is to be freed by free(). */
+struct processes {
+    struct process *all;
+    size_t count;
+};
+
+/* Finds all descendants of this process that have not ended. Those that were there before keep the
+ * signals that they have received; new ones have those of the parent that is in their group, if it
+ * has not ended. There are none where /proc is missing, or shows another PID namespace. */
+void processesUpdate(struct processes *below);
+
+void processNote(struct process *process, int number);
+
+bool processHasReceived(const struct process *process, int number);
 
 /* Whether the process ignores the signal. */
 bool processIgnores(const struct process *process, int number);

@@ -104,23 +104,24 @@ static void killAfter(struct run *run, int64_t ms) {
     }
 }
 
-static void giveBackIfNoneLeft(struct run *run) {
-    if (commandLeft(&run->command, scopeOfEnd(run)) == 0) {
-        giveBack(run);
-    }
-}
-
 /* The command itself has ended. If it has ended by itself, what it leaves behind runs without the
  * lock. If a signal has ended it, whoever sent that, what is left of it must end first, and after a
  * loss none of its processes may continue. */
 static void onCommandEnd(struct run *run) {
-    int number = run->is_lost ? SIGTERM : endingSignal(run);
-    bool has_ended_itself = number == 0 && run->command.ended_by == 0;
+    bool has_ended_itself = !run->is_lost && endingSignal(run) == 0 && run->command.ended_by == 0;
     run->status = run->command.status;
-    if (has_ended_itself || commandEndLeft(&run->command, scopeOfEnd(run), number) == 0) {
+    if (has_ended_itself) {
         giveBack(run);
     } else if (!run->is_lost) {
         killAfter(run, run->order->grace_ms);
+    }
+}
+
+/* Processes that are left may still start others, which are found when their parents end. */
+static void endWhatIsLeft(struct run *run) {
+    int number = run->is_lost ? SIGTERM : endingSignal(run);
+    if (commandEndLeft(&run->command, scopeOfEnd(run), number) == 0) {
+        giveBack(run);
     }
 }
 
@@ -132,14 +133,15 @@ static void onChild(struct run *run) {
     }
     if (!had_ended) {
         onCommandEnd(run);
-    } else {
-        giveBackIfNoneLeft(run);
+    }
+    if (!run->is_ending) {
+        endWhatIsLeft(run);
     }
 }
 
 /* Passes a signal on to the command's process group. */
 static void passOn(struct run *run, int number, bool is_for_group) {
-    if (!is_for_group || !commandSharesGroup(&run->command)) {
+    if (!is_for_group || !commandHasReceived(&run->command, number)) {
         commandSignal(&run->command, number);
     }
     sigaddset(&run->signalled, number);
@@ -177,9 +179,10 @@ static void onKill(void *arg) {
 static void onLost(void *arg, const char *why, int64_t until_ms) {
     struct run *run = arg;
     run->is_lost = true;
-    /* What is left after a signal has received SIGTERM already. */
     if (!run->command.has_ended) {
         commandSignal(&run->command, SIGTERM);
+    } else if (!run->is_ending) {
+        commandEndLeft(&run->command, scopeOfEnd(run), SIGTERM);
     }
     int64_t left_ms = until_ms - clockNow();
     int64_t grace_ms = run->order->grace_ms;
@@ -284,6 +287,7 @@ int runCommand(const struct runOrder *order) {
     signalsBegin(run.base, onSignal, &run);
     hold(&run);
     signalsEnd();
+    commandFree(&run.command);
     alarmFree(&run.kill);
     event_base_free(run.base);
     if (run.stopped_by && run.command.pid == 0) {

@@ -65,6 +65,32 @@ def test_what_a_script_runs_ends_too(server, run, tmp_path, number):
     assert is_free(server, "k")
 
 
+@pytest.mark.parametrize("number", [SIGTERM, SIGHUP, SIGUSR1], ids=lambda number: number.name)
+def test_what_a_script_starts_at_that_moment_ends_too(server, run, tmp_path, number):
+    # Between the search for its processes and the signal it starts others.
+    script = f"ulimit -c 0; for i in $(seq 600); do sleep 601 & test $i != 60 || touch {tmp_path}/begun; done; wait"
+    held = run(server, *HOUR, "k", "sh", "-c", script)
+    wait_for((tmp_path / "begun").exists, 20, "the script to work")
+    held.tell(number)
+    assert (held.wait(), held.stderr) == (128 + number, "")
+    assert held.left() == [] and is_free(server, "k")
+
+
+def test_what_is_started_to_handle_the_signal_goes_on(server, run, work, tmp_path):
+    (tmp_path / "handler").write_text(f"touch {tmp_path}/handling; {work.until_finished}; touch {tmp_path}/handled")
+    # The command itself, and then a process that it has left, end while the work still handles the signal.
+    script = f'trap "sh {tmp_path}/handler; exit 0" TERM; while :; do sleep 0.01; done'
+    then = f"sh -c 'trap : TERM; while ! test -e {tmp_path}/handling; do sleep 0.01; done; sleep 0.1' & wait"
+    held = run(server, *HOUR, "k", *work.words(script, then=then))
+    pid = work.pid()
+    held.tell(SIGTERM)
+    wait_for((tmp_path / "handling").exists, what="the work to handle the signal")
+    wait_for(lambda: list(children_of(held.pid)) == [pid], what="the others to end before the work")
+    work.finish()
+    assert held.wait() == 128 + SIGTERM and "lockctl" not in held.stderr
+    assert (tmp_path / "handled").exists() and is_free(server, "k")
+
+
 def sleeps(held):
     return [pid for pid in held.left() if name_of(pid) == "sleep"]
 
