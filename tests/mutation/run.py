@@ -58,7 +58,7 @@ class Results:
 def prepare():
     """Builds the original, and deletes the results for mutants of another original."""
     WORK.mkdir(parents=True, exist_ok=True)
-    state, recorded = plan.state("module/*.[ch]", "redismodule.h") + " ".join(build.CC), WORK / "state"
+    state, recorded = plan.state("module/**/*.[ch]", "redismodule.h") + " ".join(build.CC), WORK / "state"
     if not recorded.exists() or recorded.read_text(encoding="utf-8") != state:
         for folder in (RESULTS, plan.MUTANTS, build.BASE, build.UNIT):
             shutil.rmtree(folder, ignore_errors=True)
