@@ -268,10 +268,11 @@ def test_a_daemon_is_not_waited_for(server, run, tmp_path):
 
 def test_what_was_signalled_and_goes_on_may_leave_a_daemon(server, run, witness, tmp_path):
     # SIGHUP often means: read the configuration again. What it leaves when it ends by itself later is not waited for.
-    script = f'trap ":" HUP; echo > {tmp_path}/begun; while ! test -e {tmp_path}/go; do sleep 0.01; done; sleep 601 & echo $! > {tmp_path}/pid'
+    script = f'trap "touch {tmp_path}/signalled" HUP; echo > {tmp_path}/begun; while ! test -e {tmp_path}/go; do sleep 0.01; done; sleep 601 & echo $! > {tmp_path}/pid'
     held = run(server, *HOUR, "k", "sh", "-c", script, leaves=True)
     wait_for((tmp_path / "begun").exists, 20, "the command to run")
     held.tell(SIGHUP)
+    wait_for((tmp_path / "signalled").exists, what="the command to receive the signal")
     (tmp_path / "go").touch()
     assert held.wait() == 0
     assert is_free(server, "k")
