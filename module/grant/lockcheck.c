@@ -256,8 +256,7 @@ static void checkFeatures(void) {
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
                 pendingreplyCount() > 0 || sessionsCount() > 0 || queuesKeepMemory() ||
-                tallyCount() > 0 || cancelledCount() > 0 ||
-                waitersGraph()->search; /* its newcomer has left; the next step frees it */
+                tallyCount() > 0 || cancelledCount() > 0;
     size_t kept = (fenceKeepsMemory() ? 1 : 0) + toplocksMemory() + timerMemory() +
                   unconfirmedrecordsMemory();
     RedisModule_Assert(used || memLive() == kept);

@@ -80,12 +80,21 @@ static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct positi
     blockingkeyDropIfIdle(ctx, &lock->key);
 }
 
+/* A search that ends by this is freed by the drain, at once: the next search may be long in
+ * coming. */
+static void leaveGraph(RedisModuleCtx *ctx, struct waiter *waiter) {
+    cyclesearchLeave(&graph, &waiter->request);
+    if (graph.search && cyclesearchHasEnded(&graph)) {
+        drainSetAlarm(ctx, DRAIN_CYCLES, 0);
+    }
+}
+
 /* Removes the waiter from everything that refers to it, and frees it, unless its position in the
  * keys is still to be removed. */
 static void waitersLeave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     RedisModule_Assert(!waiter->client.bc); /* it has been replied to */
     blockedStopTimer(ctx, &waiter->client);
-    cyclesearchLeave(&graph, &waiter->request);
+    leaveGraph(ctx, waiter);
     for_permits -= waiter->request.mode == MODE_SEMAPHORE;
     waiter->over = true;
     for (size_t i = 0; i < waiter->key_count; i++) {
@@ -204,7 +213,7 @@ static void waitersOnDeadline(RedisModuleCtx *ctx, struct blocked *client) {
 static void waitersDetach(RedisModuleCtx *ctx, struct waiter *waiter) {
     toplocksEnd(contendedOfPosition(&waiter->keys[0].position), waiter, false);
     waiter->began_us = 0;
-    cyclesearchLeave(&graph, &waiter->request);
+    leaveGraph(ctx, waiter);
     waitersReserve(ctx, waiter);
 }
 

@@ -179,3 +179,16 @@ def test_search_that_a_pause_interrupts_leaves_no_memory(server, checking_build)
     wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="all waits to end")
     server.control.execute_command("CLIENT", "UNPAUSE")
     server.settle()
+
+
+@pytest.mark.parametrize("attempt", range(20))
+def test_search_whose_waiters_leave_between_two_steps_keeps_no_memory(make_server, checking_build, attempt):
+    """The checking build checks after each drain, also before the next step of the search."""
+    server, size = make_server(), 500
+    for key in range(size):
+        server.control.execute_command("LOCK.ACQUIRE", f"k{key}", "holder", "PX", 600_000)
+    three = (" ".join(f"k{(key + step) % size}" for step in (0, 1, 7)) for key in range(size))
+    crowd = Crowd(server, *(f"LOCK.MACQUIRE 3 {keys} o{number} PX 600000 BLOCK 0" for number, keys in enumerate(three)))
+    crowd.die()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="all waits to end")
+    server.settle()
