@@ -240,6 +240,23 @@ def test_a_loss_kills_what_is_left_sooner(server, run, work):
     assert not lives(pid)
 
 
+def test_a_loss_ends_daemons_too(server, run, work, tmp_path):
+    # Until then what has left the session, as a daemon does, may go on.
+    daemon = f"trap 'touch {tmp_path}/told; exit' TERM; touch {tmp_path}/daemon; while :; do sleep 0.01; done"
+    (tmp_path / "script").write_text(daemon)
+    held = run(server, *HOUR, "k", *work.words(f"trap : TERM; setsid sh {tmp_path}/script & {work.until_finished}"))
+    pid = work.pid()
+    wait_for((tmp_path / "daemon").exists, 20, "the daemon to run")
+    wait_watched(server, "k")
+    held.tell(SIGTERM)
+    wait_for(lambda: pid in children_of(held.pid), what="the command to end before its work")
+    assert not (tmp_path / "told").exists()
+    server.control.execute_command("LOCK.FORCE", "k")
+    wait_for((tmp_path / "told").exists, what="the daemon to get SIGTERM")
+    work.finish()
+    assert held.wait() == LOST
+
+
 def test_a_lost_lock_ends_what_a_script_runs(server, run, tmp_path):
     # At once, although the shell waits for it before it handles the signal itself.
     script = f'trap "exit 4" TERM; echo > {tmp_path}/begun; sleep 601; exit 5'
