@@ -44,6 +44,7 @@ class Process:
                 preexec_fn=_die_with_parent,
             )
         self.pid = self._popen.pid
+        _running.add(self.pid)
 
     def log(self):
         """What this process has logged."""
@@ -66,7 +67,10 @@ class Process:
         return ended
 
     def is_running(self):
-        return self._popen.poll() is None
+        runs = self._popen.poll() is None
+        if not runs:
+            _running.discard(self.pid)
+        return runs
 
     def wait_ready(self, timeout=20.0):
         """True when it is ready, False if it has ended instead.
@@ -84,9 +88,11 @@ class Process:
     def kill(self):
         self._popen.kill()
         self._popen.wait()
+        _running.discard(self.pid)
 
     def wait_end(self, timeout):
         self._popen.wait(scaled(timeout))
+        _running.discard(self.pid)
         return self._popen.returncode
 
     def problems(self, ended):
@@ -97,6 +103,24 @@ class Process:
             found += valgrind.problems(self._vg_log.read_text(errors="replace"), ended)
         _faults.extend(found)
         return found
+
+
+# The pids of the servers that run now.
+_running = set()
+
+
+def running():
+    return _running.copy()
+
+
+def waited(pid):
+    """How long the main thread of this process has waited for a processor since it began, in s; 0 if that is not
+    known."""
+    try:
+        with open(f"/proc/{pid}/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 # All faults of servers in this run.

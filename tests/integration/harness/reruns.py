@@ -1,8 +1,10 @@
-"""A plugin for each conftest.py: a test that failed while the machine stalled is run again. See stall.py.
+"""A plugin for each conftest.py: a test that failed while the machine or a server stalled is run again. See stall.py.
 
 At its end a run reports how many tests would have been excused if they had failed: the number must be small, or faults
 would be hidden.
 """
+
+import types
 
 import pytest
 
@@ -17,6 +19,12 @@ def register(config):
     config.pluginmanager.register(_Reruns())
 
 
+def _functions_of(item):
+    """The test and its fixtures, without those of pytest and its plugins, which are wrapped."""
+    fixtures = (found[-1].func for found in item._fixtureinfo.name2fixturedefs.values())
+    return [function for function in (item.function, *fixtures) if isinstance(function, types.FunctionType)]
+
+
 class _Reruns:
     def __init__(self):
         self._excuse = Excuse()
@@ -28,7 +36,7 @@ class _Reruns:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item):
         """Before all fixtures: the test begins, or is run again."""
-        limits.begin(item.path)
+        limits.begin(item.path, _functions_of(item))
         self._excuse.begin()
 
     @pytest.hookimpl(tryfirst=True)

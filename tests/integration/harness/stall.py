@@ -1,9 +1,10 @@
-"""Whether the machine stalled while a test ran: then its failure shows nothing, and the test is run again.
+"""Whether the machine or a server stalled while a test ran: then its failure shows nothing, and the test is run again.
 
-On a shared machine all processes may stall for half a second and more. No lease and no time limit is long enough for
-every such stall, and a test whose lease expired during one has found no fault. So a failed test is run again if the
-machine stalled during it for longer than half of its shortest time limit (limits.py), and the summary lists it as
-RERUN. `.ci/run` counts these, and allows three.
+On a shared machine all processes may stall for half a second and more; and where many run, a server may wait as long
+for a processor while others run. No lease and no time limit is long enough for every such stall, and a test whose lease
+expired during one has found no fault. So a failed test is run again if the machine or one of its servers stalled during
+it for longer than half of its shortest time limit (limits.py), and the summary lists it as RERUN. `.ci/run` counts
+these, and allows three.
 
 A stall never excuses the failure of a test that has no short limit, or a server that crashed or ended by itself, broke
 an invariant, or had errors under Valgrind.
@@ -24,12 +25,13 @@ TRIES = 3
 
 class Watch:
     """Threads that sleep and measure how late they wake, one on each processor: any processor may be the one that
-    stalls."""
+    stalls. And one that measures how long each server waits for a processor."""
 
     def __init__(self):
         self._seen = deque(maxlen=10_000)  # stalls: when each ended, and how long it was
         for cpu in os.sched_getaffinity(0):
             threading.Thread(target=self._check, args=(cpu,), name=f"stall-{cpu}", daemon=True).start()
+        threading.Thread(target=self._check_servers, name="stall-servers", daemon=True).start()
 
     def _check(self, cpu):
         os.sched_setaffinity(0, {cpu})  # 0: this thread
@@ -41,6 +43,18 @@ class Watch:
             if late > STALL_S:
                 self._seen.append((now, late))
             before = now
+
+    def _check_servers(self):
+        before = {}
+        while True:
+            waited = {pid: process.waited(pid) for pid in process.running()}
+            now = time.monotonic()
+            for pid in waited.keys() & before.keys():
+                late = waited[pid] - before[pid]
+                if late > STALL_S:
+                    self._seen.append((now, late))
+            before = waited
+            time.sleep(CHECK_EVERY_S)
 
     def longest_since(self, moment):
         """The longest stall since `moment`, in s; 0 if there was none."""

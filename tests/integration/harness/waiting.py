@@ -32,13 +32,13 @@ def drawn(number):
 def scaled(seconds):
     """A time limit, multiplied by the factor of set_scale()."""
     limits.note(seconds * _scale, limits.caller())
-    return seconds * _scale
+    return limits.Seconds(seconds * _scale)
 
 
 def scaled_ms(ms):
     """The same for a lease or a timeout in a command: PX, BLOCK."""
     limits.note(ms * _scale / 1000, limits.caller())
-    return int(ms * _scale)
+    return limits.Milliseconds(ms * _scale)
 
 
 def wait_for(condition, timeout=5.0, what=None):

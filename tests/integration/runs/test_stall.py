@@ -1,12 +1,15 @@
 """When a failed test is run again: harness/stall.py."""
 
 import math
+import os
 import time
+from itertools import chain, repeat
 
 import pytest
 
-from harness import limits, process, scaled
-from harness.stall import STALL_S, Excuse
+from harness import limits, process, scaled, wait_for
+from harness.stall import STALL_S, Excuse, Watch
+from model import session_scene
 
 
 class Stalls:
@@ -73,6 +76,50 @@ def test_limit_is_one_of_the_test_or_of_its_file(monkeypatch):
     of_the_test = limits.shortest()
     limits.begin("another file")
     assert of_the_file / of_the_test == pytest.approx(7 / 3) and limits.shortest() == math.inf
+
+
+LIMIT_MS = limits.Milliseconds(1500)
+NO_LIMIT_MS = 20
+
+
+def helper():
+    return [LIMIT_MS for _ in range(2)]
+
+
+def uses_it():
+    return helper()
+
+
+def uses_none():
+    return NO_LIMIT_MS, unused_name  # noqa: F821
+
+
+def test_limit_of_another_module_counts_where_it_is_used():
+    limits.begin("another file", [uses_none])
+    assert limits.shortest() == math.inf
+    limits.begin("another file", [uses_none, uses_it])
+    assert limits.shortest() == 1.5
+
+
+def test_lease_of_a_scene_is_a_limit_of_what_uses_it():
+    limits.begin("another file", [session_scene.leases_pass])
+    assert limits.shortest() == pytest.approx(session_scene.LEASE / 1000)
+
+
+def test_server_that_waits_for_a_processor_has_stalled(monkeypatch):
+    waits = {1: chain([0.5, 0.5 + 2 * STALL_S], repeat(0.5 + 2 * STALL_S)), 2: repeat(7)}
+    monkeypatch.setattr(process, "running", lambda: set(waits))
+    monkeypatch.setattr(process, "waited", lambda pid: next(waits[pid]))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: [])  # only the servers are watched
+    began = time.monotonic()
+    watch = Watch()
+    wait_for(lambda: watch.longest_since(began), what="the stall to be seen")
+    assert watch.longest_since(began) <= 2 * STALL_S + 1e-9
+
+
+def test_wait_of_a_server_is_known(server):
+    assert server.pid in process.running()
+    wait_for(lambda: server.control.ping() and process.waited(server.pid) > 0, what="the server to have waited")
 
 
 def test_stall_counts_only_from_the_beginning_of_the_test():
