@@ -6,6 +6,7 @@ import signal
 from harness import scaled, scaled_ms, wait_for, wait_for_sync
 from harness.cluster import ClusterClient
 from harness.connect import HOST
+from harness.ports import free_port
 from harness.proxy import CommandProxy
 from harness.sentinel import NAME, SentinelGroup
 
@@ -71,6 +72,27 @@ class Place:
 
     def end(self):
         self.heal()
+
+
+class Bare(Place):
+    """One server that has not loaded the module."""
+
+    def __init__(self, make_server, launch, config):
+        super().__init__(lambda **settings: make_server(load_module=False, **settings), launch, config)
+
+    def lock_info(self, key):
+        return None
+
+    def masters(self):
+        return []
+
+
+class Nothing(Bare):
+    """A port on which no process listens."""
+
+    def __init__(self, make_server, launch, config):
+        self.servers, self.wire, self._stopped = [], None, set()
+        self.to = {"kind": "single", "port": free_port()}
 
 
 class Wired(Place):
@@ -197,4 +219,4 @@ class Sentinels(Place):
         assert not problems, "\n".join(problems)
 
 
-PLACES = {"single": Place, "wire": Wired, "replicas": Replicated, "cluster": Cluster, "sentinel": Sentinels}
+PLACES = {"single": Place, "bare": Bare, "nothing": Nothing, "wire": Wired, "replicas": Replicated, "cluster": Cluster, "sentinel": Sentinels}

@@ -1,16 +1,23 @@
 """Plays a scenario: its steps, one after the other, and then the checks at the end of every scenario. See README.md."""
 
+import re
 import signal
 import time
 
+import texts
 from churn import Churn
 from harness import Actor, scaled, scaled_ms, wait_for
 from redis.exceptions import ConnectionError, ResponseError
 from words import Words
 
 # What a step expects of the answer.
-EXPECTED = ("error", "or_error", "answer", "sum", "at_least", "within_ms", "not_before_ms", "release", "becomes")
-SETTINGS = ("lease_ms", "wait_ms", "max_block_ms", "PX", "BLOCK")  # times that grow with SLOWNESS
+EXPECTED = (
+    *("error", "or_error", "text", "answer", "like", "sum", "at_least", "within_ms", "not_before_ms"),
+    *("release", "becomes", "tries"),
+)
+# Times that grow with SLOWNESS.
+SETTINGS = ("lease_ms", "wait_ms", "max_block_ms", "connect_timeout_ms", "hold_ms", "timeout_ms", "PX", "BLOCK")
+WITH_LOCK = ("acquire", "within", "count", "storm", "handoff", "crowd", "short_lived")
 
 
 def matches(found, wanted):
@@ -18,6 +25,10 @@ def matches(found, wanted):
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(name in found and matches(found[name], wanted[name]) for name in wanted)
     return found == wanted
+
+
+def _listed(value):
+    return value if isinstance(value, list) else [value]
 
 
 def _scaled_times(fields):
@@ -34,7 +45,7 @@ class Play:
         self._kind = kind
         self.words = Words(scenario, kind, place)
         self._runners, self._killed, self._begun, self._actors, self._churn = {}, set(), {}, {}, None
-        self._stopped_at = None
+        self._stopped_at, self._measured = None, {}
 
     def run(self):
         try:
@@ -99,6 +110,12 @@ class Play:
         elif "no_event" in step:
             wanted = self._event(step["no_event"])
             assert not runner.events(wanted), f"{runner} sent {runner.events(wanted)}"
+        elif "log" in step:
+            self._await_log(runner, step)
+        elif "measure" in step:
+            self._measured[step["measure"]] = self._size(runner)
+        elif "grown" in step:
+            self._await_size(runner, **step["grown"])
         else:
             self._ask(runner, step)
 
@@ -107,7 +124,7 @@ class Play:
         for name in EXPECTED:
             if name in step:
                 expected[name] = step.pop(name)
-        if "lock" in step or step["do"] in ("acquire", "within", "count", "storm", "handoff"):
+        if "lock" in step or step["do"] in WITH_LOCK:
             step["lock"] = _scaled_times(self.words.lock(step.get("lock", "lock"), step.pop("with", {})))
         if step["do"] == "connect":
             step.setdefault("to", self._place.to)
@@ -116,6 +133,16 @@ class Play:
         if "becomes" in expected:
             self._ask_until(runner, step, expected)
             return
+        for _ in range(expected.pop("tries", 1) - 1):
+            try:
+                self._ask_once(runner, step, expected, begin)
+                return
+            except AssertionError:
+                pass
+        self._ask_once(runner, step, expected, begin)
+
+    def _ask_once(self, runner, step, expected, begin):
+        step = dict(step)
         started = time.monotonic()
         number = runner.say(step.pop("do"), **_scaled_times(step))
         name = begin or f"request {number}"
@@ -149,10 +176,14 @@ class Play:
     def _check(runner, answer, expected):
         error = expected.get("error")
         if error is not None:
-            assert answer.get("error") in ([error] if isinstance(error, str) else error), f"{runner} answered {answer}"
-        elif answer.get("error") != expected.get("or_error"):
+            assert answer.get("error") in _listed(error), f"{runner} answered {answer}"
+        elif answer.get("error") not in _listed(expected.get("or_error")):
             assert "error" not in answer, f"{runner} answered {answer}\n{runner.last_words()}"
+        missing = texts.missing(answer.get("text", ""), expected.get("text", []))
+        assert not missing, f"{runner} answered {answer}, without {missing}"
         assert matches(answer, expected.get("answer", {})), f"{runner} answered {answer}"
+        for name, pattern in expected.get("like", {}).items():
+            assert re.fullmatch(pattern, str(answer[name])), f"{runner} answered {answer}: {name} is not like {pattern}"
         for names, wanted in expected.get("sum", {}).items():
             assert sum(answer[name] for name in names.split()) == wanted, f"{runner} answered {answer}"
         for name, least in expected.get("at_least", {}).items():
@@ -173,6 +204,31 @@ class Play:
         if "not_before_ms" in step:  # since the server was stopped: requests since then have taken time, too
             took = (time.monotonic() - self._stopped_at) * 1000
             assert took >= step["not_before_ms"], f"the event came after only {took:.0f} ms"
+
+    @staticmethod
+    def _await_log(runner, step):
+        """Waits until lines of the log have all these parts: one line, or the given number of `times`."""
+
+        def logged():
+            found = [line for line in runner.log() if not texts.missing(line, step["log"])]
+            assert len(found) == step.get("times", max(1, len(found))), f"{len(found)} such lines: {found}"
+            return True
+
+        wait_for(logged, step.get("within_ms", 10000) / 1000, f"{step['log']} in the log of {runner}")
+
+    def _size(self, runner):
+        """The threads of a runner, and the connections to the servers."""
+        clients = sum(len(server.control.client_list()) for server in self._place.servers)
+        return {"threads": runner.threads(), "connections": clients}
+
+    def _await_size(self, runner, since, **most):
+        def small():
+            found = self._size(runner)
+            grown = {name: found[name] - self._measured[since][name] for name in most}
+            assert all(grown[name] <= most[name] for name in most), f"{runner} has grown by {grown}: {found}"
+            return True
+
+        wait_for(small, 10, f"{runner} to have grown by at most {most}")
 
     # The server, as the driver sees it: without the proxy
 
@@ -221,6 +277,11 @@ class Play:
 
     def _server_counter_over(self, server, least, _):
         wait_for(lambda: int(server.control.get(self.words.values["$counter"]) or 0) > least, 60, f"more than {least}")
+
+    def _server_unused(self, server, *_):
+        """No command of the module has been sent."""
+        sent = [name for name in server.info("commandstats") if name.startswith(("cmdstat_lock", "cmdstat_latch"))]
+        assert not sent, f"{server} has executed {sent}"
 
     def _server_in_step(self, *_):
         self._place.in_step()

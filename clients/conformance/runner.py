@@ -114,6 +114,13 @@ class Runner:
     def last_words(self):
         return self._stderr_path.read_text(errors="replace")[-3000:]
 
+    def log(self):
+        """The lines that it has written to stderr."""
+        return self._stderr_path.read_text(errors="replace").splitlines()
+
+    def threads(self):
+        return len(os.listdir(f"/proc/{self._process.pid}/task"))
+
     # The process, and all processes of its group: a shell may have started the runner.
 
     def signal(self, number):

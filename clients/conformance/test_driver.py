@@ -24,6 +24,23 @@ NOTICED = [
     ("no_retry", "cuts", "release_request"),
     ("forgets", "basics", "acquire_and_release"),
     ("unfenced", "basics", "fencing"),
+    ("unchecked", "options", "bad_times"),
+    ("any_client", "options", "wrong_client"),
+    ("vague", "errors", "not_acquired"),
+    ("vague", "errors", "not_held"),
+    ("one_owner", "errors", "owner"),
+    ("frees", "errors", "released_twice"),
+    ("no_hint", "errors", "module_missing"),
+    ("swallows", "errors", "callback_fails"),
+    ("late", "deadlines", "silent"),
+    ("quiet", "deadlines", "outage_is_logged"),
+    ("noisy", "deadlines", "outage_is_logged"),
+    ("vague", "deadlines", "nobody_listens"),
+    ("hog", "resources", "full_server"),
+    ("leaks", "resources", "lock_factories_are_collected"),
+    ("unclosed", "resources", "closed"),
+    ("keeps", "resources", "forgotten"),
+    ("keeps", "resources", "forgotten_is_logged"),
 ]
 
 
@@ -52,7 +69,7 @@ def test_a_fault_is_noticed(play, fault, topic, name):
         _play(play, fault, topic, name)
 
 
-@pytest.mark.parametrize("topic, name", [case[1:] for case in NOTICED])
+@pytest.mark.parametrize("topic, name", sorted({case[1:] for case in NOTICED}))
 def test_passes_without_fault(play, topic, name):
     _play(play, "none", topic, name)
 

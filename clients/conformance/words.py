@@ -14,11 +14,14 @@ class Words:
             "$key": key,
             "$other": "the-other",
             "$counter": f"{key}-counter",
+            "$port": str(place.to.get("port")),
+            "$quoted": f'"{key}"',
             "$mode": self.kind["mode"],
             "$holds": self.kind["holds"],
             "$acquire": self.kind["commands"]["acquire"],
             "$release": self.kind["commands"]["release"],
         }
+        self.values["$named"] = self.fill(self.kind["named"])
         self.values["$take"] = self.fill(self.kind["take"])
         self.values["$give"] = self.fill(self.kind["give"])
         self._used = set()

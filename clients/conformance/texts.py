@@ -1,0 +1,24 @@
+"""Parts of the texts of errors and of the log, which are compared without case and underscores."""
+
+import re
+
+from harness import scaled_ms
+
+
+def _plain(text):
+    return text.lower().replace("_", "")
+
+
+def _in_seconds(part):
+    """`<500>` stands for 500 ms in seconds, grown by SLOWNESS."""
+    return re.sub(r"<(\d+)>", lambda found: f"{scaled_ms(int(found[1])) / 1000:g}", part)
+
+
+def missing(text, parts):
+    """The parts that the text does not have; a part that is a list has alternatives."""
+    text = _plain(text)
+
+    def has(part):
+        return any(_plain(_in_seconds(one)) in text for one in (part if isinstance(part, list) else [part]))
+
+    return [part for part in parts if not has(part)]
