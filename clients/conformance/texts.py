@@ -6,7 +6,8 @@ from harness import scaled_ms
 
 
 def _plain(text):
-    return text.lower().replace("_", "")
+    """Names of options may have their unit: leaseMs."""
+    return re.sub(r"\b(lease|wait|maxblock|connecttimeout)ms\b", r"\1", text.lower().replace("_", ""))
 
 
 def _in_seconds(part):

@@ -1,13 +1,15 @@
 """The runner of the flavour `asyncio`: each request in a task of its own."""
 
 import asyncio
+import gc
 import random
 import threading
 import time
 
 import redis.asyncio as redis
-from common import BodyError, answer, make_lock, refuse, requests, user_client, wait_of, write
+from common import BodyError, answer, make_lock, make_locks, own_lock, refuse, report_of, requests, user_client, wait_of, write
 from lock_so import NotAcquired, aio
+from redis import Redis as SyncRedis
 from redis.asyncio.sentinel import Sentinel
 
 
@@ -18,23 +20,53 @@ class Runner:
     async def connect(self, request):
         name = request.get("as") or "main"
         self.clients[name] = user_client(request["to"], request.get("pool"), redis.Redis, redis.RedisCluster, Sentinel)
-        max_block_ms = request.get("max_block_ms")
-        self.locks[name] = aio.Locks(self.clients[name], **({"max_block": max_block_ms / 1000} if max_block_ms else {}))
+        client = SyncRedis() if request.get("wrong") else self.clients[name]
+        self.locks[name] = make_locks(aio.Locks, client, request)
 
     def _on(self, request):
         return self.locks[request.get("on") or "main"], self.clients[request.get("on") or "main"]
 
     async def acquire(self, request):
-        name, wanted = request["as"], request["lock"]
-        report = (lambda _: write({"event": "lost", "as": name})) if wanted.get("watch") else None
-        lock = make_lock(self._on(request)[0], wanted, on_lost=report)
-        task = self.waits[name] = asyncio.ensure_future(lock.acquire(wait=wait_of(request)))
+        name = request["as"]
+        self.holds.pop(name, None)
+        lock = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), on_lost=report_of(request))
+        task = self.waits[name] = asyncio.ensure_future(lock.acquire())
         # A task that is cancelled before it has started does not answer itself.
         hold = self.holds[name] = await task
         return {"owner": hold.owner, "token": hold.token}
 
     async def release(self, request):
-        await self.holds.pop(request["as"]).release()
+        await self.holds[request["as"]].release()
+
+    async def close(self, request):
+        limit = request.get("timeout_ms")
+        await self._on(request)[0].close(*([limit / 1000] if limit else []))
+
+    async def abandon(self, request):
+        del self.holds[request["as"]], self.waits[request["as"]]
+        gc.collect()
+
+    async def crowd(self, request):
+        locks, done = self._on(request)[0], []
+
+        async def work(number):
+            hold = await make_lock(locks, own_lock(request, number)).acquire()
+            await asyncio.sleep(request["hold_ms"] / 1000)
+            await hold.release()
+            done.append(1)
+
+        await asyncio.gather(*(work(number) for number in range(request["tasks"])))
+        return {"done": len(done)}
+
+    async def short_lived(self, request):
+        for _ in range(request["times"]):
+            locks = aio.Locks(self._on(request)[1])
+            async with make_lock(locks, request["lock"]):
+                pass
+            if request.get("close"):
+                await locks.close()
+        del locks
+        gc.collect()
 
     async def cancel(self, request):
         self.waits[request["as"]].cancel()
@@ -44,9 +76,10 @@ class Runner:
 
     async def within(self, request):
         leave = self.bodies[request["id"]]
-        async with make_lock(self._on(request)[0], request["lock"], wait=wait_of(request)):
+        stop = {"cancel_on_loss": True} if request.get("stop") else {}
+        async with make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), **stop):
             write({"event": "inside", "id": request["id"]})
-            if request.get("until"):
+            if request.get("until") or request.get("stop"):
                 await leave.wait()
             if request.get("raise"):
                 raise BodyError("the body")

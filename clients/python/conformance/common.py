@@ -15,15 +15,27 @@ class BodyError(Exception):
     """The body's own error."""
 
 
+class BadOption(Exception):
+    """An option was refused."""
+
+
+class WrongClient(Exception):
+    """The client was refused."""
+
+
 # The first row that matches.
 _CODES = [
     (lock_so.Cancelled, "cancelled"),
+    (lock_so.Closed, "closed"),
+    (lock_so.ModuleMissing, "module_missing"),
     (lock_so.NotAcquired, "not_acquired"),
     (lock_so.NotHeld, "not_held"),
     (lock_so.Deadlock, "deadlock"),
     (lock_so.NoReplicas, "no_replicas"),
     (lock_so.Refused, "refused"),
     (BodyError, "body"),
+    (WrongClient, "wrong_client"),
+    (BadOption, "bad_option"),
     ((redis.ConnectionError, redis.TimeoutError, OSError), "connection"),
 ]
 
@@ -60,8 +72,27 @@ def wait_of(request):
     return None if ms is None else ms / 1000
 
 
-def make_lock(locks, wanted, wait=None, on_lost=None):
+def make_locks(factory, client, request):
+    """The lock factory that a request describes."""
+    names = {"max_block_ms": "max_block", "connect_timeout_ms": "connect_timeout"}
+    settings = {names[name]: request[name] / 1000 for name in names if request.get(name) is not None}
+    try:
+        return factory(client, **settings)
+    except TypeError as error:
+        raise WrongClient(str(error)) from None
+    except ValueError as error:
+        raise BadOption(str(error)) from None
+
+
+def make_lock(locks, wanted, wait=None, on_lost=None, **more):
     """The lock that a request describes."""
+    try:
+        return _make_lock(locks, wanted, wait, on_lost, more)
+    except (ValueError, TypeError) as error:  # TypeError: the method has no such option
+        raise BadOption(str(error)) from None
+
+
+def _make_lock(locks, wanted, wait, on_lost, more):
     wanted = {name: value for name, value in wanted.items() if value is not None}
     kind, keys = wanted.pop("kind"), wanted.pop("keys")
     wanted.pop("watch", None)
@@ -71,7 +102,25 @@ def make_lock(locks, wanted, wait=None, on_lost=None):
         wanted["replicas"] = (wanted["replicas"][0], wanted["replicas"][1] / 1000)
     if kind == "semaphore":
         keys = [*keys, wanted.pop("limit")]
-    return getattr(locks, kind)(*keys, wait=wait, on_lost=on_lost, **wanted)
+    return getattr(locks, kind)(*keys, wait=wait, on_lost=on_lost, **wanted, **more)
+
+
+def report_of(request):
+    """The callback for a loss that a request wants."""
+    watch = request["lock"].get("watch")
+
+    def report(_):
+        write({"event": "lost", "as": request["as"]})
+        if watch == "raise":
+            raise ValueError("the callback fails")
+
+    return report if watch else None
+
+
+def own_lock(request, number):
+    """The lock of one task of a crowd."""
+    own = f":{number}" if request.get("own") is not False else ""
+    return {**request["lock"], "keys": [key + own for key in request["lock"]["keys"]]}
 
 
 def requests():

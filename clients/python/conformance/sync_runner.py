@@ -1,11 +1,13 @@
 """The runner of the flavour `sync`: each request in a thread of its own."""
 
+import gc
 import random
 import threading
 import time
 
 import redis
-from common import BodyError, answer, make_lock, refuse, requests, user_client, wait_of, write
+import redis.asyncio
+from common import BodyError, answer, make_lock, make_locks, own_lock, refuse, report_of, requests, user_client, wait_of, write
 from lock_so import Cancellation, Cancelled, Locks, NotAcquired
 from redis.sentinel import Sentinel
 
@@ -17,21 +19,51 @@ class Runner:
     def connect(self, request):
         name = request.get("as") or "main"
         self.clients[name] = user_client(request["to"], request.get("pool"), redis.Redis, redis.RedisCluster, Sentinel)
-        max_block_ms = request.get("max_block_ms")
-        self.locks[name] = Locks(self.clients[name], **({"max_block": max_block_ms / 1000} if max_block_ms else {}))
+        client = redis.asyncio.Redis() if request.get("wrong") else self.clients[name]
+        self.locks[name] = make_locks(Locks, client, request)
 
     def _on(self, request):
         return self.locks[request.get("on") or "main"], self.clients[request.get("on") or "main"]
 
     def acquire(self, request):
-        name, wanted = request["as"], request["lock"]
-        report = (lambda _: write({"event": "lost", "as": name})) if wanted.get("watch") else None
-        lock = make_lock(self._on(request)[0], wanted, on_lost=report)
-        hold = self.holds[name] = lock.acquire(wait=wait_of(request), cancel=self.waits[name])
+        name = request["as"]
+        self.holds.pop(name, None)
+        lock = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), on_lost=report_of(request))
+        hold = self.holds[name] = lock.acquire(cancel=self.waits[name])
         return {"owner": hold.owner, "token": hold.token}
 
     def release(self, request):
-        self.holds.pop(request["as"]).release()
+        self.holds[request["as"]].release()
+
+    def close(self, request):
+        limit = request.get("timeout_ms")
+        self._on(request)[0].close(*([limit / 1000] if limit else []))
+
+    def abandon(self, request):
+        del self.holds[request["as"]]
+        gc.collect()
+
+    def crowd(self, request):
+        locks, done = self._on(request)[0], []
+
+        def work(number):
+            hold = make_lock(locks, own_lock(request, number)).acquire()
+            time.sleep(request["hold_ms"] / 1000)
+            hold.release()
+            done.append(1)
+
+        _together([lambda number=number: work(number) for number in range(request["tasks"])])
+        return {"done": len(done)}
+
+    def short_lived(self, request):
+        for _ in range(request["times"]):
+            locks = Locks(self._on(request)[1])
+            with make_lock(locks, request["lock"]):
+                pass
+            if request.get("close"):
+                locks.close()
+        del locks
+        gc.collect()
 
     def cancel(self, request):
         self.waits[request["as"]].cancel()

@@ -1,16 +1,28 @@
 """Locks of lock.so, a module for Redis and Valkey, for programs that use redis-py."""
 
-from .errors import Cancelled, Deadlock, LockError, NoReplicas, NotAcquired, NotHeld, Refused
-from .sync import Cancellation, Hold, Lock, Locks
+from ._sync import Cancellation, Hold, Lock, Locks
+from .errors import (
+    Cancelled,
+    Closed,
+    Deadlock,
+    LockError,
+    ModuleMissing,
+    NoReplicas,
+    NotAcquired,
+    NotHeld,
+    Refused,
+)
 
 __all__ = [
     "Cancellation",
     "Cancelled",
+    "Closed",
     "Deadlock",
     "Hold",
     "Lock",
     "LockError",
     "Locks",
+    "ModuleMissing",
     "NoReplicas",
     "NotAcquired",
     "NotHeld",

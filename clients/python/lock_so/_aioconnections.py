@@ -2,14 +2,17 @@
 
 import asyncio
 import sys
+import time
+from typing import Any, Awaitable, Dict, Optional, Set, Tuple
 
 import redis.exceptions as library
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from .connections import Places
-from .errors import is_passing
-from .steps import MARGIN
+from ._connections import Place, Places
+from ._spec import Key, Words
+from ._steps import CONNECT_TIMEOUT
+from .errors import Closed, is_passing
 
 if sys.version_info >= (3, 11, 3):
     from asyncio import timeout
@@ -17,33 +20,109 @@ else:
     from async_timeout import timeout  # redis-py needs it there too
 
 
+class _Reserve:
+    """The connection that is reserved for short commands, to one server."""
+
+    def __init__(self) -> None:
+        self.lock, self.connection, self.checked = asyncio.Lock(), None, 0.0
+
+
 class Connections(Places):
-    def __init__(self, client):
+    def __init__(self, client: Any):
         # The time limits are enforced here, not by the connections.
         super().__init__(client, Retry(NoBackoff(), 0), timeout=None)
+        self._reserves: Dict[Place, _Reserve] = {}
+        self._openings: Set[asyncio.Future[Any]] = set()
+        self._is_closed = False
 
-    async def take(self, key):
+    async def take(self, key: Key) -> Tuple[Any, Place]:
         """A connection to the server of this key, and its place, for give()."""
+        if self._is_closed:
+            raise Closed()
         asks = self._asks.pop(key, None)
         place = asks or await self._place(key)
-        connection = self._pop(place)
-        if connection is None or not await _is_usable(connection):
-            connection = self._new(place)
+        connection = None if asks else self._pop(place)
+        if connection is not None and await _is_usable(connection):
+            return connection, place
+        opening = asyncio.ensure_future(self._open(self._new(place), place, bool(asks)))
+        self._openings.add(opening)
+        opening.add_done_callback(self._openings.discard)
         try:
-            await connection.connect()
-            if asks:
-                await connection.send_command("ASKING")
-                await connection.read_response()
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # It came too late for this command, but not for the next one.
+            opening.add_done_callback(self._opened_late)
+            raise
+
+    async def _open(self, connection: Any, place: Place, asks: bool) -> Tuple[Any, Place]:
+        try:
+            async with timeout(CONNECT_TIMEOUT):
+                await connection.connect()
+                if asks:
+                    await connection.send_command("ASKING")
+                    await connection.read_response()
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
+        self.has_connected = True
         return connection, place
 
-    async def give(self, connection, place):
-        if not self._keep(connection, place):
+    def _opened_late(self, opening: "asyncio.Future[Any]") -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            asyncio.ensure_future(self.give(*opening.result()))
+
+    async def give(self, connection: Any, place: Place) -> None:
+        if self._is_closed or not self._keep(connection, place):
             await connection.disconnect(nowait=True)
 
-    async def _place(self, key):
+    # The reserved connections
+
+    async def reserve(self, key: Key) -> None:
+        """Sees that the reserved connection to the key's server is open."""
+        reserve = self._reserves.setdefault(await self._place(key), _Reserve())
+        if reserve.connection is not None and time.monotonic() - reserve.checked < 1.0 or reserve.lock.locked():
+            if reserve.connection is not None:
+                return
+        async with reserve.lock:
+            if reserve.connection is None or not await _is_usable(reserve.connection):
+                reserve.connection = None
+                reserve.connection = (await self.take(key))[0]
+            reserve.checked = time.monotonic()
+
+    async def take_command(self, key: Key) -> Tuple[Any, Any]:
+        """A connection for a short command: an idle one, or the reserved one when it is free; for give_command()."""
+        if key in self._asks:
+            return await self.take(key)
+        place = await self._place(key)
+        connection = self._pop(place)
+        if connection is not None and await _is_usable(connection):
+            return connection, place
+        reserve = self._reserves.get(place)
+        if reserve is None:
+            return await self.take(key)
+        await reserve.lock.acquire()
+        try:
+            connection, reserve.connection = reserve.connection, None
+            if connection is None or not await _is_usable(connection):
+                connection = (await self.take(key))[0]
+            return connection, reserve
+        except BaseException:
+            reserve.lock.release()
+            raise
+
+    async def give_command(self, connection: Any, place: Any, works: bool) -> None:
+        if isinstance(place, _Reserve):
+            works = works and not self._is_closed
+            place.connection = connection if works else None
+            place.lock.release()
+            if works:
+                return
+        elif works:
+            await self.give(connection, place)
+            return
+        await connection.disconnect(nowait=True)
+
+    async def _place(self, key: Key) -> Place:
         if self._cluster is None:
             return None
         try:
@@ -55,14 +134,19 @@ class Connections(Places):
         except library.RedisClusterException as error:
             raise library.ConnectionError(str(error)) from error
         self._learn(node.connection_class, node.connection_kwargs)
-        return node.host, node.port
+        self._last_place = node.host, node.port
+        return self._last_place
 
-    async def close(self):
-        for connection in self._all_idle():
+    async def close(self) -> None:
+        self._is_closed = True
+        for opening in list(self._openings):
+            opening.cancel()
+        reserved = [reserve.connection for reserve in self._reserves.values() if reserve.connection is not None]
+        for connection in [*self._all_idle(), *reserved]:
             await connection.disconnect(nowait=True)
 
 
-async def _is_usable(connection):
+async def _is_usable(connection: Any) -> bool:
     """Whether the server has not closed it meanwhile; otherwise it is closed here, too."""
     # The method's name from redis-py 8 on, and its name before.
     has_news = getattr(connection, "can_read", None) or connection.can_read_destructive
@@ -75,7 +159,7 @@ async def _is_usable(connection):
     return False
 
 
-async def _in_time(work, limit, what):
+async def _in_time(work: Awaitable[Any], limit: float, what: str) -> Any:
     # redis-py's own time-out for a reply returns None, which would be taken for a null reply. And wait_for() creates a
     # task, which runs later than the reply could be read.
     try:
@@ -86,15 +170,32 @@ async def _in_time(work, limit, what):
 
 
 class Link:
-    """Commands that are sent one after the other, on one connection as long as it works. close() gives it back."""
+    """Commands that are sent one after the other, on one connection as long as it works. close() gives it back. A link for
+    short commands may use the reserved connection."""
 
-    def __init__(self, connections, key):
-        self._connections, self._key, self._taken = connections, key, None
+    def __init__(self, connections: Connections, key: Key, is_short: bool = False):
+        self._connections, self._key, self._is_short = connections, key, is_short
+        self._taken: Optional[Tuple[Any, Any]] = None
 
-    async def send(self, words, limit):
+    async def connect(self, limit: float) -> None:
+        try:
+            await _in_time(self._connect(), limit, f"connection to {self._connections.address(self._key)}")
+        except Exception as error:
+            if is_passing(error):
+                self._connections.failed(self._key, error)
+            raise
+
+    async def _connect(self) -> None:
+        await self._connections.reserve(self._key)
+        if self._taken is None:
+            self._taken = await self._connections.take(self._key)
+
+    async def send(self, words: Words, limit: float) -> Any:
         try:
             if self._taken is None:
-                self._taken = await _in_time(self._connections.take(self._key), MARGIN, "connection")
+                take = self._connections.take_command if self._is_short else self._connections.take
+                what = f"connection to {self._connections.address(self._key)}"
+                self._taken = await _in_time(take(self._key), limit, what)
             return await _in_time(self._reply(words), limit, f"reply to {words[0]}")
         except BaseException as error:
             if not isinstance(error, library.ResponseError) or is_passing(error):
@@ -103,16 +204,21 @@ class Link:
                 self._connections.failed(self._key, error)
             raise
 
-    async def _reply(self, words):
+    async def _reply(self, words: Words) -> Any:
+        assert self._taken
         await self._taken[0].send_command(*words)
         return await self._taken[0].read_response()
 
-    async def drop(self):
+    async def drop(self) -> None:
         taken, self._taken = self._taken, None
-        if taken:
+        if taken and self._is_short:
+            await self._connections.give_command(*taken, works=False)
+        elif taken:
             await taken[0].disconnect(nowait=True)
 
-    async def close(self):
+    async def close(self) -> None:
         taken, self._taken = self._taken, None
-        if taken:
+        if taken and self._is_short:
+            await self._connections.give_command(*taken, works=True)
+        elif taken:
             await self._connections.give(*taken)

@@ -1,29 +1,37 @@
 """Locks for threads, on redis-py's Redis and RedisCluster, and on the client that a Sentinel's master_for() returns."""
 
-import logging
 import os
 import threading
 import time
-import uuid
+import warnings
 import weakref
+from typing import Any, Callable, Dict, List, Optional, Set, Union
 
-from .connections import Connections, Link
-from .errors import Cancelled, LockError, NotHeld
-from .factory import Factory
-from .keeper import Keeper
-from .steps import GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Send, State, give_up
+import redis
 
-_log = logging.getLogger("lock_so")
-_DEFAULT = object()
+from ._connections import Connections, Link
+from ._factory import Factory, OnLost
+from ._keeper import Keeper
+from ._spec import Key, Spec, check_positive, check_wait
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Connect, Send, State, Steps, give_up, log
+from .errors import Cancelled, Closed, LockError, NotHeld
+
+_DEFAULT: Any = object()
+_RELEASERS = 8  # how many threads release what is held when the Locks are closed
 
 
-def run(steps, link):
+def _run(steps: Steps, link: Link, pause: Callable[[float], Any] = time.sleep) -> Any:
     """Executes the steps of a generator: sends commands and pauses. Returns what the generator returns."""
     try:
         step = next(steps)
         while True:
             try:
-                result = link.send(step.words, step.limit) if isinstance(step, Send) else time.sleep(step.seconds)
+                if isinstance(step, Send):
+                    result = link.send(step.words, step.limit)
+                elif isinstance(step, Connect):
+                    result = link.connect(step.limit)
+                else:
+                    result = pause(step.seconds)
             except Exception as error:
                 step = steps.throw(error)
             else:
@@ -32,78 +40,136 @@ def run(steps, link):
         return end.value
 
 
-class Locks(Factory):
-    """Locks on the server that a client connects to. `max_block`: how long one command blocks at most, in s."""
+def _start(work: Callable[..., Any], *args: Any) -> threading.Thread:
+    thread = threading.Thread(target=_logged, args=(work, *args), name="lock-so", daemon=True)
+    thread.start()
+    return thread
 
-    def __init__(self, client, max_block=MAX_BLOCK):
-        self.max_block, self._client = max_block, client
+
+def _logged(work: Callable[..., Any], *args: Any) -> None:
+    try:
+        work(*args)
+    except Exception as error:
+        log.warning("%s", error)
+
+
+class _Parts:
+    """What Locks have: their connections and threads. It does not refer to the Locks, so that these can be collected."""
+
+    def __init__(self, client: Any):
+        self._client = client
         self.begin()
         _all.add(self)
 
-    def begin(self):
-        """Starts without connections and a thread; also in the child after a fork, where these are the parent's."""
-        self.connections, self.keeper = Connections(self._client), Keeper()
+    def begin(self) -> None:
+        """Starts without connections and threads; also in the child after a fork, where these are the parent's."""
+        self.connections, self.clock, self.renewer = Connections(self._client), Keeper(), Keeper()
+        self.waits: Set[_Acquisition] = set()
+        self.holds: Dict[int, weakref.ref[Hold]] = {}
+        self.watches: Set[Link] = set()
+        self.is_closed = False
 
-    def _make(self, spec, wait, on_lost):
-        return Lock(self, spec, wait, on_lost)
-
-    def send(self, key, steps):
-        link = Link(self.connections, key)
+    def send(self, key: Key, steps: Steps) -> Any:
+        link = Link(self.connections, key, is_short=True)
         try:
-            return run(steps, link)
+            return _run(steps, link)
         finally:
             link.close()
 
-    def in_background(self, work, *args):
-        thread = threading.Thread(target=_logged, args=(work, *args), name="lock-so", daemon=True)
-        thread.start()
-        return thread
-
-    def close(self):
-        """Closes idle connections. Locks that are held stay held, but are not renewed any more."""
-        self.keeper.close()
+    def end(self) -> None:
+        self.is_closed = True
+        self.clock.close()
+        self.renewer.close()
         self.connections.close()
+        for link in list(self.watches):
+            link.drop()
 
 
-_all = weakref.WeakSet()
+_all: "weakref.WeakSet[_Parts]" = weakref.WeakSet()
 
 
-def _begin_all():
-    for locks in list(_all):
-        locks.begin()
+def _begin_all() -> None:
+    for parts in list(_all):
+        parts.begin()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_all)
 
 
-def _logged(work, *args):
-    try:
-        work(*args)
-    except Exception as error:
-        _log.warning("%s", error)
+class Locks(Factory["Lock", "Hold"]):
+    """Locks on the server that a client connects to. `max_block`: how long one command blocks at most;
+    `connect_timeout`: how long a wait tries to connect if it was never connected. Both in s."""
+
+    def __init__(self, client: Union["redis.Redis", "redis.RedisCluster"], max_block: float = MAX_BLOCK,
+                 connect_timeout: float = CONNECT_TIMEOUT) -> None:  # fmt: skip
+        if not isinstance(client, (redis.Redis, redis.RedisCluster)):
+            raise TypeError(f"the client must be a redis.Redis or redis.RedisCluster, not {type(client)!r}; "
+                            "lock_so.aio is for those of redis.asyncio")  # fmt: skip
+        check_positive("max_block", max_block)
+        check_positive("connect_timeout", connect_timeout)
+        self._max_block, self._connect_timeout = max_block, connect_timeout
+        self._parts = _Parts(client)
+        weakref.finalize(self, self._parts.end).atexit = False
+
+    def _make(self, spec: Spec, wait: Optional[float], on_lost: OnLost["Hold"], cancel_on_loss: bool) -> "Lock":
+        if cancel_on_loss:
+            raise ValueError("cancel_on_loss: only a task of asyncio can be cancelled")
+        return Lock(self, spec, wait, on_lost)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Ends all waits with Closed, releases all locks that are held, and closes connections and threads, within
+        `timeout` s. What is not released by then is not renewed any more."""
+        parts, until = self._parts, time.monotonic() + timeout
+        if parts.is_closed:
+            return
+        parts.is_closed = True
+        for wait in list(parts.waits):
+            wait.cancel()
+        holds = [hold for hold in [found() for found in list(parts.holds.values())] if hold is not None]
+        threads = [_start(_release_all, holds) for _ in range(min(_RELEASERS, len(holds)))]
+        threads += [wait.helper for wait in list(parts.waits) if wait.helper]
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        parts.end()
+
+    def __enter__(self) -> "Locks":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _release_all(holds: List["Hold"]) -> None:
+    while holds:
+        try:
+            holds.pop().release()
+        except (NotHeld, IndexError):
+            pass
+        except Exception as error:
+            log.warning("%s", error)
 
 
 class Cancellation:
     """Ends waits from another thread: those of acquire() with this object as `cancel`."""
 
-    def __init__(self):
-        self._is_set, self._lock, self._calls = False, threading.Lock(), set()
+    def __init__(self) -> None:
+        self._is_set, self._lock, self._calls = False, threading.Lock(), set()  # type: ignore[var-annotated]
 
-    def cancel(self):
+    def cancel(self) -> None:
         with self._lock:
             self._is_set, calls = True, list(self._calls)
         for call in calls:
             call()
 
-    def add(self, call):
+    def _add(self, call: Callable[[], None]) -> None:
         with self._lock:
             self._calls.add(call)
             is_set = self._is_set
         if is_set:
             call()
 
-    def remove(self, call):
+    def _remove(self, call: Callable[[], None]) -> None:
         with self._lock:
             self._calls.discard(call)
 
@@ -111,15 +177,26 @@ class Cancellation:
 class _Acquisition:
     """An attempt that may be cancelled by another thread."""
 
-    def __init__(self, locks, spec, wait):
-        self.attempt, self._locks = Attempt(spec, str(uuid.uuid4()), wait, locks.max_block), locks
-        self.link, self._over, self._lock = Link(locks.connections, spec.key), threading.Event(), threading.Lock()
-        self._is_done, self._helper = False, None
+    def __init__(self, locks: Locks, spec: Spec, wait: Optional[float]):
+        self._parts = parts = locks._parts
+        self.attempt = Attempt(spec, wait, parts.connections, locks._max_block, locks._connect_timeout)
+        self.link, self._over, self._lock = Link(parts.connections, spec.key), threading.Event(), threading.Lock()
+        self._is_done, self.helper = False, None  # type: ignore[var-annotated]
+        self._stopped = threading.Event()
 
-    def run(self):
-        """Returns the reply. Without one, nothing is left on the server."""
+    def run(self) -> Any:
+        """Returns the reply. Without one, nothing is left on the server, or will be soon."""
+        self._parts.waits.add(self)
         try:
-            answer = run(self.attempt.run(), self.link)
+            if self._parts.is_closed:
+                raise Closed()
+            return self._answer()
+        finally:
+            self._parts.waits.discard(self)
+
+    def _answer(self) -> Any:
+        try:
+            answer = _run(self.attempt.run(), self.link, self._stopped.wait)
             with self._lock:
                 self._is_done = not self.attempt.given_up
             if self._is_done:
@@ -129,71 +206,77 @@ class _Acquisition:
                 self._is_done = not self.attempt.given_up
             if not isinstance(error, LockError):
                 self.link.drop()
-                self.attempt.was_cut = True
+                self.attempt.was_cut = self.attempt.was_cut or not isinstance(error, Exception)
             if self._is_done and self.attempt.was_cut:
                 self._give_up()
+                if self.helper and not isinstance(error, Exception):
+                    self.helper.join(GIVE_UP_WITHIN)
             if self._is_done:
-                self._end()
+                self._over.set()
+                self.link.close()
                 raise
-        self._end()
-        raise Cancelled(f"{self.attempt.spec.key}: given up")
+        self._over.set()
+        self.link.close()
+        if self.helper:
+            self.helper.join(GIVE_UP_WITHIN)
+        raise Closed() if self._parts.is_closed else Cancelled(f"{self.attempt.spec.named}: the wait was cancelled")
 
-    def cancel(self):
+    def cancel(self) -> None:
         with self._lock:
             if self._is_done or self.attempt.given_up:
                 return
             self.attempt.given_up = True
+            self._stopped.set()
             self._give_up()
         # If the server does not respond, the waiting thread is released after this time.
-        self._locks.in_background(lambda: self._over.wait(GIVE_UP_WITHIN) or self.link.drop())
+        _start(lambda: self._over.wait(GIVE_UP_WITHIN) or self.link.drop())
 
-    def _give_up(self):
-        steps = give_up(self.attempt, self._over.is_set)
-        self._helper = self._locks.in_background(self._locks.send, self.attempt.spec.key, steps)
-
-    def _end(self):
-        self._over.set()
-        self.link.close()
-        if self._helper:
-            self._helper.join(GIVE_UP_WITHIN)
+    def _give_up(self) -> None:
+        self.helper = _start(self._parts.send, self.attempt.spec.key, give_up(self.attempt, self._over.is_set))
 
 
 class Lock:
     """A lock that can be acquired any number of times: `with lock as hold:`, or acquire() and release()."""
 
-    def __init__(self, locks, spec, wait, on_lost):
-        self._locks, self.spec, self._wait, self._on_lost = locks, spec, wait, on_lost
+    def __init__(self, locks: Locks, spec: Spec, wait: Optional[float], on_lost: OnLost["Hold"]):
+        self._locks, self._spec, self._wait, self._on_lost = locks, spec, wait, on_lost
         self._entered = threading.local()
 
-    def acquire(self, wait=_DEFAULT, cancel=None):
+    def acquire(self, wait: Optional[float] = _DEFAULT, cancel: Optional[Cancellation] = None) -> "Hold":
         """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. `cancel`: a Cancellation. Raises
-        NotAcquired, Cancelled, Deadlock, NoReplicas, Refused, or redis-py's error if there was no connection when the
-        wait timed out."""
-        acquisition = _Acquisition(self._locks, self.spec, self._wait if wait is _DEFAULT else wait)
+        NotAcquired, Cancelled, Closed, Deadlock, NoReplicas, Refused, or redis-py's error if no connection was ever
+        possible, or if a try could not ask the server."""
+        wait = self._wait if wait is _DEFAULT else wait
+        check_wait(wait)
+        acquisition = _Acquisition(self._locks, self._spec, wait)
         if cancel:
-            cancel.add(acquisition.cancel)
+            cancel._add(acquisition.cancel)
         try:
             answer = acquisition.run()
         finally:
             if cancel:
-                cancel.remove(acquisition.cancel)
-        return Hold(self._locks, State(self.spec, acquisition.attempt.owner, answer, acquisition.attempt.sent),
-                    acquisition.link, self._on_lost)
+                cancel._remove(acquisition.cancel)
+        attempt = acquisition.attempt
+        state = State(self._spec, attempt.owner, answer, attempt.sent)
+        return Hold(self._locks, state, acquisition.link, self._on_lost)
 
-    def __enter__(self):
+    def __enter__(self) -> "Hold":
         hold = self.acquire()
         self._holds().append(hold)
         return hold
 
-    def __exit__(self, _, error, __):
+    def __exit__(self, _: Any, error: Optional[BaseException], __: Any) -> None:
+        hold = self._holds().pop()
+        if hold._is_inherited():
+            return
         try:
-            self._holds().pop().release()
+            hold.release()
         except Exception as problem:
             if error is None:
                 raise
-            _log.warning("the release after %r: %s", error, problem)
+            log.warning("the release after %r: %s", error, problem)
 
-    def _holds(self):
+    def _holds(self) -> List["Hold"]:
         self._entered.__dict__.setdefault("holds", [])
         return self._entered.holds
 
@@ -201,59 +284,106 @@ class Lock:
 class Hold:
     """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`."""
 
-    def __init__(self, locks, state, link, on_lost):
-        self._locks, self._state, self._on_lost = locks, state, on_lost
+    def __init__(self, locks: Locks, state: State, link: Link, on_lost: OnLost["Hold"]):
+        self._locks, self._state, self._on_lost, self._pid = locks, state, on_lost, os.getpid()
         self.owner, self.keys, self.token = state.owner, state.spec.keys, state.token
-        watched = self.keys if on_lost else self.keys[:1] if state.spec.session else ()
-        for key in watched:
+        parts, ref = locks._parts, weakref.ref(self)
+        parts.holds[id(self)] = ref
+        for key in self.keys if on_lost else self.keys[:1] if state.spec.session else ():
             is_bound = state.spec.session and key == self.keys[0]
-            block = state.third if state.spec.session else min(locks.max_block, MAX_BLOCK)
-            locks.in_background(self._watch, key, block, link if is_bound else Link(locks.connections, key))
+            block = state.third if state.spec.session else min(locks._max_block, MAX_BLOCK)
+            _start(_watch, parts, state, key, block, link if is_bound else Link(parts.connections, key), ref)
         if not state.spec.session:
             link.close()
-        locks.keeper.add(self, self._due())
+        self._tending = _Tending(parts, state, ref)
 
     @property
-    def is_lost(self):
+    def is_lost(self) -> bool:
         """Whether it is known to be lost, without a request to the server."""
         return self._state.is_lost
 
-    def release(self):
-        """Releases the lock. Raises NotHeld if it was lost before, or redis-py's error if there was no reply in the lease."""
-        self._locks.keeper.forget(self)
-        self._locks.send(self._state.spec.key, self._state.released())
+    def release(self) -> None:
+        """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply in
+        the lease."""
+        if self._is_inherited():
+            raise NotHeld(self._state.spec, "it belongs to the parent process")
+        parts = self._locks._parts
+        parts.holds.pop(id(self), None)
+        self._tending.forget()
+        parts.send(self._state.spec.key, self._state.released())
 
-    def tend(self):
-        """For the keeper: renews the lease, or notices that it has expired. Returns when to call it again, or None."""
-        state = self._state
-        if state.has_ended():
-            return None
-        if time.monotonic() >= state.until:
-            self._lost()
-            return None
-        if self._renews() and time.monotonic() >= state.renew_at:
-            try:
-                self._locks.send(state.spec.key, state.renewed())
-            except NotHeld:
-                self._lost()
-                return None
-            except Exception as error:
-                _log.warning("%s could not be renewed: %s", state.spec.key, error)
-        return self._due()
+    def _is_inherited(self) -> bool:
+        return self._pid != os.getpid()
 
-    def _renews(self):
-        return self._state.spec.renew and not self._state.spec.session
-
-    def _due(self):
-        return min(self._state.renew_at, self._state.until) if self._renews() else self._state.until
-
-    def _watch(self, key, block, link):
-        try:
-            if run(self._state.watched(key, block), link):
-                self._lost()
-        finally:
-            link.close()
-
-    def _lost(self):
+    def _lost(self) -> None:
         if self._state.lose() and self._on_lost:
-            self._locks.in_background(self._on_lost, self)
+            _start(self._report, self._on_lost)
+
+    def _report(self, on_lost: Callable[["Hold"], Any]) -> None:
+        try:
+            on_lost(self)
+        except Exception:
+            log.exception("%s: error in the callback for its loss", self._state.spec.named)
+
+    def __del__(self) -> None:
+        state = getattr(self, "_state", None)
+        if state is None or state.is_released or self._is_inherited():
+            return
+        parts = self._locks._parts
+        parts.holds.pop(id(self), None)
+        self._tending.forget()
+        if not state.is_lost and not parts.is_closed:
+            warnings.warn(f"{state.spec.named} was never released; it is released now", ResourceWarning, source=self)
+            _start(parts.send, state.spec.key, state.released())
+
+
+class _Tending:
+    """Renews a hold, and notices when its lease expires. It does not keep the hold from being collected."""
+
+    def __init__(self, parts: _Parts, state: State, hold: "weakref.ref[Hold]"):
+        self._parts, self._state, self._hold = parts, state, hold
+        parts.clock.add(self._check, state.until)
+        if state.is_renewed:
+            parts.renewer.add(self._renew, state.renew_at)
+
+    def forget(self) -> None:
+        self._parts.clock.forget(self._check)
+        if self._state.is_renewed:
+            self._parts.renewer.forget(self._renew)
+
+    def _check(self) -> Optional[float]:
+        if self._state.has_ended():
+            return None
+        if time.monotonic() < self._state.until:
+            return self._state.until
+        _lost(self._hold)
+        return None
+
+    def _renew(self) -> Optional[float]:
+        state = self._state
+        if state.has_ended() or time.monotonic() >= state.until:
+            return None
+        try:
+            self._parts.send(state.spec.key, state.renewed())
+        except NotHeld:
+            _lost(self._hold)
+            return None
+        except Exception as error:
+            log.warning("%s could not be renewed: %s", state.spec.named, error)
+        return state.renew_at
+
+
+def _watch(parts: _Parts, state: State, key: Key, block: float, link: Link, hold: "weakref.ref[Hold]") -> None:
+    parts.watches.add(link)
+    try:
+        if _run(state.watched(key, block), link):
+            _lost(hold)
+    finally:
+        parts.watches.discard(link)
+        link.close()
+
+
+def _lost(found: "weakref.ref[Hold]") -> None:
+    hold = found()
+    if hold is not None:
+        hold._lost()
