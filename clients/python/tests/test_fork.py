@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from harness import scaled, wait_for
 from harness.launch import TOP
 
@@ -39,3 +40,28 @@ def test_what_the_child_renews(server):
         wait_for(lambda: calls(server, "lock.renew") > renewals, 20, "the child to renew its lock")
         assert process.communicate("\n", timeout=60) == ("released\n", None)
     wait_free(server, "child")
+
+
+LEAVES = """
+import os
+import sys
+import redis
+from lock_so import Locks
+
+locks = Locks(redis.Redis(port={port}))
+with locks.lock("k") as hold:
+    pid = os.fork()
+    if pid == 0:
+        {inside}
+    os.waitpid(pid, 0)
+    print(redis.Redis(port={port}).execute_command("LOCK.WATCH", "k", hold.owner), flush=True)
+"""
+
+
+@pytest.mark.parametrize("inside", ["hold.release()", "sys.exit(3)", "raise ValueError", "del hold, locks; os._exit(0)"])
+def test_a_child_that_leaves_changes_nothing(server, inside):
+    program = LEAVES.format(port=server.port, inside=inside)
+    where = {**os.environ, "PYTHONPATH": str(TOP / "clients" / "python")}
+    done = subprocess.run([sys.executable, "-B", "-c", program], env=where, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "None\n", done.stderr
+    wait_free(server, "k")

@@ -1,18 +1,24 @@
 """The arguments of the commands."""
 
-import pytest
+import os
+import socket
 
-from lock_so.spec import Spec
+import pytest
+import redis
+import redis.asyncio
+
+from lock_so import Locks, aio
+from lock_so._spec import Spec, new_owner
 
 
 @pytest.mark.parametrize(
     "spec, words",
     [
         (Spec("lock", ("k",)), "LOCK.ACQUIRE k o PX 30000 BLOCK 9 ONCE"),
-        (Spec("lock", ("k",), fenced=True, lease_ms=5), "LOCK.ACQUIRE k o PX 5 BLOCK 9 FENCED ONCE"),
+        (Spec("lock", ("k",), fenced=True, lease=0.005), "LOCK.ACQUIRE k o PX 5 BLOCK 9 FENCED ONCE"),
         (Spec("fair", ("k",), session=True), "LOCK.FAIR k o SESSION BLOCK 9 ONCE"),
         (Spec("read", ("k",)), "LOCK.RWREAD k o PX 30000 BLOCK 9 ONCE"),
-        (Spec("write", ("k",), replicas=(2, 100)), "LOCK.RWWRITE k o PX 30000 BLOCK 9 ONCE REPLICAS 2 100"),
+        (Spec("write", ("k",), replicas=(2, 0.1)), "LOCK.RWWRITE k o PX 30000 BLOCK 9 ONCE REPLICAS 2 100"),
         (Spec("multi", ("k", "l")), "LOCK.MACQUIRE 2 k l o PX 30000 BLOCK 9 ONCE"),
         (Spec("semaphore", ("k",), limit=5, permits=2), "LOCK.SEMAPHORE k o 5 PERMITS 2 PX 30000 BLOCK 9 ONCE"),
     ],
@@ -42,16 +48,63 @@ def test_release_and_cancel(spec, release, cancel):
     assert " ".join(map(str, spec.cancel("o"))) == cancel
 
 
+MUST = {
+    "lease": ("lease must be greater than 0, not 0", {"lease": 0}),
+    "negative lease": ("lease must be greater than 0, not -1.5", {"lease": -1.5}),
+    "wait": ("wait must not be negative, not -1", {"wait": -1}),
+    "replicas": ("replicas must be at least 1, not 0", {"replicas": (0, 1)}),
+    "time of replicas": ("replicas: the time must be greater than 0, not 0", {"replicas": (1, 0)}),
+    "cancel_on_loss": ("cancel_on_loss: only a task of asyncio can be cancelled", {"cancel_on_loss": True}),
+}
+
+
+@pytest.mark.parametrize("name", MUST)
+@pytest.mark.parametrize("kind", ["lock", "fair", "read", "write", "multi"])
+def test_options_are_checked(kind, name):
+    text, options = MUST[name]
+    with pytest.raises(ValueError) as found:
+        getattr(Locks(redis.Redis()), kind)("k", **options)
+    assert str(found.value) == text
+
+
 @pytest.mark.parametrize(
-    "fields",
+    "options, text",
     [
-        {"kind": "odd", "keys": ("k",)},
-        {"kind": "lock", "keys": ()},
-        {"kind": "lock", "keys": ("k", "l")},
-        {"kind": "read", "keys": ("k",), "fenced": True},
-        {"kind": "semaphore", "keys": ("k",)},
+        ({"limit": 0}, "limit must be at least 1, not 0"),
+        ({"limit": 3, "permits": 4}, "permits must be from 1 to the limit of 3, not 4"),
+        ({"limit": 3, "permits": 0}, "permits must be from 1 to the limit of 3, not 0"),
+        ({"limit": 3, "lease": 0}, "lease must be greater than 0, not 0"),
     ],
 )
-def test_invalid_settings(fields):
-    with pytest.raises(ValueError):
-        Spec(**fields)
+def test_options_of_a_semaphore_are_checked(options, text):
+    with pytest.raises(ValueError, match=text):
+        Locks(redis.Redis()).semaphore("k", **options)
+
+
+def test_keys_are_checked():
+    locks = Locks(redis.Redis())
+    with pytest.raises(ValueError, match="keys must not be empty"):
+        locks.multi()
+    for wrong in (lambda: locks.multi(["a", "b"]), lambda: locks.lock(7), lambda: locks.lock(None)):
+        with pytest.raises(TypeError, match="a key must be str or bytes"):
+            wrong()
+    assert locks.lock(b"k")._spec.named == locks.lock("k")._spec.named == 'lock "k"'
+
+
+@pytest.mark.parametrize("settings", [{"max_block": 0}, {"connect_timeout": -1}])
+def test_settings_are_checked(settings):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))} must be greater than 0, not "):
+        Locks(redis.Redis(), **settings)
+
+
+def test_another_librarys_client_is_refused():
+    for factory, client in ((Locks, redis.asyncio.Redis()), (Locks, object()), (aio.Locks, redis.Redis())):
+        with pytest.raises(TypeError, match="the client must be a redis"):
+            factory(client)
+
+
+def test_owners_differ():
+    owners = {new_owner() for _ in range(1000)}
+    assert len(owners) == 1000
+    host, pid, rest = owners.pop().split(":")
+    assert (host, pid) == (socket.gethostname(), str(os.getpid())) and len(rest) == 16

@@ -3,10 +3,10 @@
 import pytest
 import redis.exceptions as library
 
-from lock_so import steps
-from lock_so.errors import Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, code_of, is_passing, typed
-from lock_so.spec import Spec
-from lock_so.steps import Attempt, Pause, Send, State, give_up
+from lock_so import _steps as steps
+from lock_so._spec import Spec, holders_of
+from lock_so._steps import Attempt, Connect, Pause, State, give_up
+from lock_so.errors import Deadlock, ModuleMissing, NoReplicas, NotAcquired, NotHeld, Refused, code_of, is_passing, typed
 
 
 @pytest.fixture
@@ -22,8 +22,9 @@ def clock(monkeypatch):
     return found
 
 
-def play(clock, generator, replies):
-    """Passes these replies, (seconds, reply or error), to the generator. Returns (commands, result or error)."""
+def play(clock, generator, replies, unreachable=None):
+    """Passes these replies, (seconds, reply or error), to the generator. Returns (commands, result or error).
+    `unreachable`: the error of every attempt to connect."""
     replies, sent = iter(replies), []
     try:
         step = next(generator)
@@ -31,6 +32,9 @@ def play(clock, generator, replies):
             if isinstance(step, Pause):
                 clock.now += step.seconds
                 step = generator.send(None)
+                continue
+            if isinstance(step, Connect):
+                step = generator.throw(unreachable) if unreachable else generator.send(None)
                 continue
             sent.append(step)
             seconds, answer = next(replies)
@@ -45,73 +49,119 @@ def play(clock, generator, replies):
 
 
 CUT, BAD = library.ConnectionError("cut"), library.ResponseError
-LOCK = Spec("lock", ("k",), lease_ms=3000)
+LOCK = Spec("lock", ("k",), lease=3)
+
+
+class Server:
+    def __init__(self, has_connected=True):
+        self.has_connected = has_connected
+
+    def address(self, key):
+        return "there:1"
+
+
+def attempt(wait, spec=LOCK, server=Server(), **settings):
+    found = Attempt(spec, wait, server, **settings)
+    found.owner = "o"
+    return found
 
 
 def blocks(sent):
     return [step.words[step.words.index("BLOCK") + 1] if "BLOCK" in step.words else None for step in sent]
 
 
+NOTHING = (0, [])  # the reply of LOCK.INFO
+
+
 def test_blocking_calls(clock):
-    sent, end = play(clock, Attempt(LOCK, "o", 70).run(), [(30, None), (30, None), (10, None)])
-    assert blocks(sent) == [30000, 30000, 10000] and isinstance(end, NotAcquired)
-    assert [step.limit for step in sent] == [32, 32, 12]
+    sent, end = play(clock, attempt(70).run(), [(30, None), (30, None), (10, None), NOTHING])
+    assert blocks(sent) == [30000, 30000, 10000, None] and isinstance(end, NotAcquired)
+    assert [round(step.limit, 2) for step in sent] == [32, 32, 10.08, 0.08]
 
 
 def test_a_try_says_no_block(clock):
-    sent, end = play(clock, Attempt(LOCK, "o", 0).run(), [(0.1, None)])
-    assert blocks(sent) == [None] and isinstance(end, NotAcquired)
+    sent, end = play(clock, attempt(0).run(), [(0.01, None), (0, ["holders", [["owner", "a"], ["owner", "b"]]])])
+    assert blocks(sent) == [None, None] and round(sent[0].limit, 2) == 0.08
+    assert str(end) == 'lock "k" was not acquired: held by a and b' and end.holders == ["a", "b"]
+
+
+def test_a_late_reply_leaves_no_time_to_ask_for_the_holder(clock):
+    sent, end = play(clock, attempt(3).run(), [(3.2, None)])
+    assert str(end) == 'lock "k" was not acquired within 3 s'
 
 
 def test_for_ever(clock):
-    attempt = Attempt(LOCK, "o", None)
-    sent, end = play(clock, attempt.run(), [(30, None)] * 9 + [(1, CUT), (1, BAD("UNBLOCKED so")), (5, 1)])
-    assert end == 1 and len(sent) == 12 and attempt.was_cut
+    tried = attempt(None)
+    sent, end = play(clock, tried.run(), [(30, None)] * 9 + [(1, CUT), (1, BAD("UNBLOCKED so")), (5, 1)])
+    assert end == 1 and len(sent) == 12 and tried.was_cut
 
 
 def test_fair_keeps_its_place(clock):
     fair = Spec("fair", ("k",))
     silent = library.TimeoutError("one blocking call")
-    sent, end = play(clock, Attempt(fair, "o", 70).run(), [(30, silent), (30, silent), (10, None)])
-    assert blocks(sent) == [70000, 40000, 10000] and isinstance(end, NotAcquired)
-    sent, end = play(clock, Attempt(fair, "o", None).run(), [(30, silent), (5, 1)])
+    sent, end = play(clock, attempt(70, fair).run(), [(30, silent), (30, silent), (10, None), NOTHING])
+    assert blocks(sent)[:3] == [70000, 40000, 10000] and isinstance(end, NotAcquired)
+    sent, end = play(clock, attempt(None, fair).run(), [(30, silent), (5, 1)])
     assert blocks(sent) == [0, 0] and end == 1
 
 
-def test_the_last_error_is_the_librarys(clock):
-    sent, end = play(clock, Attempt(LOCK, "o", 5).run(), [(1, CUT), (7, CUT)])
-    assert end is CUT and len(sent) == 2
+def test_the_last_error_is_the_cause(clock):
+    sent, end = play(clock, attempt(5).run(), [(1, CUT), (7, CUT)])
+    assert isinstance(end, NotAcquired) and end.__cause__ is CUT and len(sent) == 2
+    assert str(end) == 'lock "k" was not acquired within 5 s: cut'
+
+
+def test_a_try_that_cannot_ask_is_the_librarys_error(clock):
+    assert play(clock, attempt(0).run(), [(0, CUT)])[1] is CUT
+
+
+@pytest.mark.parametrize("wait", [None, 60])
+def test_never_connected(clock, wait):
+    tried = attempt(wait, server=Server(has_connected=False), connect_timeout=5)
+    sent, end = play(clock, tried.run(), [], unreachable=CUT)
+    assert end is CUT and not sent and not tried.was_cut and 1005 <= clock.now < 1006
+
+
+def test_never_connected_within_a_shorter_wait(clock):
+    tried = attempt(3, server=Server(has_connected=False), connect_timeout=5)
+    sent, end = play(clock, tried.run(), [], unreachable=CUT)
+    assert isinstance(end, NotAcquired) and end.__cause__ is CUT and clock.now == 1003
+
+
+def test_each_outage_is_logged_once(clock, caplog):
+    play(clock, attempt(None).run(), [(0.1, CUT), (0.1, CUT), (0.1, None), (0.1, CUT), (0.1, CUT), (2, CUT), (0, 1)])
+    assert caplog.messages == ['lock "k": no connection to there:1 (cut); the wait goes on'] * 3
 
 
 def test_given_up(clock):
-    attempt = Attempt(LOCK, "o", None)
-    attempt.given_up = True
-    assert isinstance(play(clock, attempt.run(), [(0, None)])[1], NotAcquired)
+    tried = attempt(None)
+    tried.given_up = True
+    assert isinstance(play(clock, tried.run(), [(0, None)])[1], NotAcquired)
 
 
 @pytest.mark.parametrize("answer", [1, 2])
 def test_giving_up(clock, answer):
-    sent, _ = play(clock, give_up(Attempt(LOCK, "o", None), lambda: False), [(0, 0), (0, CUT), (0, 0), (0, answer)])
+    sent, _ = play(clock, give_up(attempt(None), lambda: False), [(0, 0), (0, CUT), (0, 0), (0, answer)])
     assert all(step.words == ["LOCK.CANCEL", "k", "o", "RELEASE"] for step in sent) and len(sent) == 4
 
 
 def test_giving_up_a_request_that_has_ended(clock):
-    attempt = Attempt(LOCK, "o", None)
-    assert len(play(clock, give_up(attempt, lambda: True), [(0, 0)])[0]) == 1
-    attempt.was_cut = True  # the last request may still arrive
-    assert len(play(clock, give_up(attempt, lambda: True), [(0, 2), (0, 0)])[0]) == 2
+    tried = attempt(None)
+    assert len(play(clock, give_up(tried, lambda: True), [(0, 0)])[0]) == 1
+    tried.was_cut = True  # the last request may still arrive
+    assert len(play(clock, give_up(tried, lambda: True), [(0, 2), (0, 0)])[0]) == 2
 
 
 def test_giving_up_ends_with_the_lease(clock):
-    sent, _ = play(clock, give_up(Attempt(LOCK, "o", None), lambda: False), [(1, CUT), (1, CUT), (1, CUT)])
+    sent, _ = play(clock, give_up(attempt(None), lambda: False), [(1, CUT), (1, CUT), (1, CUT)])
     assert len(sent) == 3
 
 
 def test_giving_up_multi(clock):
     spec = Spec("multi", ("k", "l"))
-    sent, _ = play(clock, give_up(Attempt(spec, "o", None), lambda: True), [(0, 0), (0, 2)])
+    sent, _ = play(clock, give_up(attempt(None, spec), lambda: True), [(0, 0), (0, 2)])
     assert [step.words[0] for step in sent] == ["LOCK.CANCEL", "LOCK.MRELEASE"]
-    sent, _ = play(clock, give_up(Attempt(spec, "o", None), lambda: True), [(0, 0), (0, BAD("NOTHELD no"))])
+    sent, _ = play(clock, give_up(attempt(None, spec), lambda: True), [(0, 0), (0, BAD("NOTHELD no"))])
     assert len(sent) == 2
 
 
@@ -157,7 +207,7 @@ def test_a_grant_after_a_long_wait_is_renewed_at_once(clock):
 
 
 def test_a_session_is_bound_again(clock):
-    state = hold(clock, Spec("lock", ("k",), session=True, lease_ms=3000))
+    state = hold(clock, Spec("lock", ("k",), session=True, lease=3))
     sent, end = play(clock, state.watched("k", 1), [(1, None), (0.5, CUT), (0, 1), (1, b"LOST")])
     assert [step.words[0] for step in sent] == ["LOCK.WATCH", "LOCK.WATCH", "LOCK.RENEW", "LOCK.WATCH"]
     assert end is True and state.until == 1003.0
@@ -174,7 +224,8 @@ def test_a_watch_ends_with_the_release(clock):
 @pytest.mark.parametrize(
     "error, code, kind",
     [
-        (BAD("NOTHELD the owner holds no such lock"), "NOTHELD", NotHeld),
+        (BAD("NOTHELD the owner holds no such lock"), "NOTHELD", Refused),
+        (BAD("unknown command 'LOCK.ACQUIRE', with args beginning with: 'k'"), "ERR", ModuleMissing),
         (BAD("DEADLOCK a waits"), "DEADLOCK", Deadlock),
         (BAD("NOREPLICAS fewer"), "NOREPLICAS", NoReplicas),
         (BAD("WRONGTYPE Operation"), "WRONGTYPE", Refused),
@@ -186,6 +237,7 @@ def test_a_watch_ends_with_the_release(clock):
 def test_types(error, code, kind):
     assert code_of(error) == code and type(typed(error)) is kind and not is_passing(error)
     assert kind is not Refused or typed(error).code == code
+    assert kind is not ModuleMissing or str(typed(error, "h:1")) == "unknown command: is lock.so loaded on h:1?"
 
 
 @pytest.mark.parametrize(
@@ -212,3 +264,40 @@ def test_a_wrong_password_does_not_pass():
     assert not is_passing(error) and typed(error) is error
 
 
+def test_a_second_release_sends_nothing(clock):
+    state = hold(clock)
+    play(clock, state.released(), [(0, 0)])
+    sent, end = play(clock, state.released(), [])
+    assert not sent and str(end) == 'lock "k" is not held: it was released before'
+
+
+def test_not_held_says_why(clock):
+    reported, expired = hold(clock), hold(clock)
+    assert reported.lose()
+    assert str(reported.not_held()) == 'lock "k" is not held: the server reported its loss'
+    clock.now += 3
+    assert expired.lose() and str(expired.not_held()) == 'lock "k" is not held: its lease expired'
+
+
+@pytest.mark.parametrize(
+    "owners, text",
+    [
+        (["a"], "a"),
+        (["a", "b"], "a and b"),
+        (["a", "b", "c"], "a, b and 1 other"),
+        (["a", "b", "c", "d", "e"], "a, b and 3 others"),
+    ],
+)
+def test_holders_in_a_text(owners, text):
+    assert str(NotAcquired(LOCK, 2.5, owners)) == f'lock "k" was not acquired within 2.5 s: held by {text}'
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ["mode", "read", "holders", [["owner", "a", "holds", 1], ["owner", "b", "holds", 1]]],
+        {b"holders": [{b"owner": b"a"}, {b"owner": b"b"}]},
+    ],
+)
+def test_the_reply_of_info(reply):
+    assert holders_of(reply) == ["a", "b"] and holders_of(None) == []
