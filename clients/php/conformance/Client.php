@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo\Conformance;
 
+use InvalidArgumentException;
 use LockSo\Lock;
 use LockSo\Locks;
 use Redis;
@@ -14,14 +15,23 @@ final class Client
 {
     private const HOST = '127.0.0.1';
 
-    private function __construct(public readonly Redis|RedisCluster $redis, private Locks $locks)
+    private function __construct(public readonly Redis|RedisCluster $redis, public readonly Locks $locks)
     {
     }
 
-    /** `$to` has the fields of the request's `to`: kind, port or ports, master; and `max_block_ms`, or null. */
+    /**
+     * `$to` has the fields of the request's `to`: kind, port or ports, master; and `max_block_ms`, `connect_timeout_ms`
+     * and `wrong`, or null.
+     */
     public static function connect(array $to): self
     {
-        $settings = ['maxBlock' => ($to['max_block_ms'] ?? 30000) / 1000];
+        if ($to['wrong'] ?? false) {
+            Locks::on((new \ReflectionClass(RedisCluster::class))->newInstanceWithoutConstructor());
+        }
+        $settings = array_map(fn (int|float $ms) => $ms / 1000, array_filter([
+            'maxBlock' => $to['max_block_ms'] ?? null,
+            'connectTimeout' => $to['connect_timeout_ms'] ?? null,
+        ], fn ($ms) => $ms !== null));
         $nodes = array_map(fn (int $port) => self::HOST . ":$port", $to['ports'] ?? [$to['port'] ?? 0]);
         if ($to['kind'] === 'cluster') {
             $redis = new RedisCluster(null, $nodes, 2.0, 10.0);
@@ -36,17 +46,32 @@ final class Client
         return new self($redis, Locks::sentinel($nodes, $to['master'], ...$settings));
     }
 
-    /** The lock that a request describes. */
-    public function lock(array $lock): Lock
+    /** The lock that a request describes; `$number` is that of a task that has a lock of its own. */
+    public function lock(array $lock, ?int $number = null): Lock
     {
-        $key = $lock['keys'][0];
+        try {
+            $lock['keys'] = array_map(fn (string $key) => $number === null ? $key : "$key:$number", $lock['keys']);
+            return self::make($this->locks, $lock);
+        } catch (InvalidArgumentException $error) {
+            throw new BadOption($error->getMessage());
+        } catch (\Error $error) {
+            // The method has no such parameter.
+            throw new BadOption($error->getMessage());
+        }
+    }
+
+    /** The lock that a request describes, by another factory. */
+    public static function make(Locks $locks, array $lock): Lock
+    {
+        $key = $lock['keys'][0] ?? '';
         $options = ['lease' => ($lock['lease_ms'] ?? 30000) / 1000, 'session' => $lock['session'] ?? false];
         $options += isset($lock['replicas']) ? ['replicas' => $lock['replicas']] : [];
         $options += isset($lock['fenced']) ? ['fenced' => $lock['fenced']] : [];
+        $options += $lock['kind'] !== 'semaphore' && isset($lock['permits']) ? ['permits' => $lock['permits']] : [];
         return match ($lock['kind']) {
-            'multi' => $this->locks->multi($lock['keys'], ...$options),
-            'semaphore' => $this->locks->semaphore($key, $lock['limit'], $lock['permits'] ?? 1, ...$options),
-            default => $this->locks->{$lock['kind']}($key, ...$options),
+            'multi' => $locks->multi($lock['keys'], ...$options),
+            'semaphore' => $locks->semaphore($key, $lock['limit'], $lock['permits'] ?? 1, ...$options),
+            default => $locks->{$lock['kind']}($key, ...$options),
         };
     }
 

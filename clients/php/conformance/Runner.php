@@ -4,14 +4,18 @@ declare(strict_types=1);
 
 namespace LockSo\Conformance;
 
+use InvalidArgumentException;
+use LockSo\Closed;
 use LockSo\Deadlock;
 use LockSo\LockError;
+use LockSo\ModuleMissing;
 use LockSo\NoReplicas;
 use LockSo\NotAcquired;
 use LockSo\NotHeld;
 use RedisClusterException;
 use RedisException;
 use Throwable;
+use TypeError;
 
 /** Answers the driver's requests. Each request that takes time, and each hold, has a process of its own. */
 final class Runner
@@ -61,9 +65,13 @@ final class Runner
             $error instanceof NotHeld => 'not_held',
             $error instanceof Deadlock => 'deadlock',
             $error instanceof NoReplicas => 'no_replicas',
+            $error instanceof Closed => 'closed',
+            $error instanceof ModuleMissing => 'module_missing',
             $error instanceof LockError => 'refused',
             $error instanceof RedisException, $error instanceof RedisClusterException => 'connection',
             $error instanceof BodyError => 'body',
+            $error instanceof BadOption, $error instanceof InvalidArgumentException => 'bad_option',
+            $error instanceof TypeError => 'wrong_client',
             default => 'other',
         };
     }
@@ -80,7 +88,8 @@ final class Runner
             'connect' => $this->driver->send(self::answer($id, fn () => $this->connect($request))),
             'ping' => $this->driver->send(self::answer($id, fn () => $this->ping($request))),
             'cancel' => $this->driver->send(['id' => $id, 'error' => 'other', 'text' => 'a process that waits can only be killed']),
-            'release', 'lost' => $this->forward("as:{$request['as']}", $request),
+            'close' => $this->driver->send(self::answer($id, fn () => $this->close($request))),
+            'release', 'lost', 'abandon' => $this->forward("as:{$request['as']}", $request),
             'leave' => $this->forward("id:{$request['of']}", $request),
             'acquire' => $this->start("as:{$request['as']}", $request),
             'quit' => $this->driver->send(['id' => $id, 'ok' => true]),
@@ -92,8 +101,24 @@ final class Runner
     private function connect(array $request): array
     {
         $name = $request['as'] ?? 'main';
-        $this->to[$name] = $request['to'] + ['max_block_ms' => $request['max_block_ms'] ?? null];
+        $settings = array_intersect_key($request, ['max_block_ms' => 0, 'connect_timeout_ms' => 0, 'wrong' => 0]);
+        $this->to[$name] = $request['to'] + $settings;
         $this->clients[$name] = Client::connect($this->to[$name]);
+        return [];
+    }
+
+    /** Each hold has a process of its own, in which its Locks are closed too. */
+    private function close(array $request): array
+    {
+        foreach ($this->children as $name => $child) {
+            if (str_starts_with($name, 'as:')) {
+                $child->channel->send($request);
+                while (($message = $child->channel->receive(10.0)) && !isset($message['closed'])) {
+                    $this->driver->send($message);
+                }
+            }
+        }
+        $this->clients[$request['on'] ?? 'main']->locks->close();
         return [];
     }
 
@@ -105,8 +130,12 @@ final class Runner
     private function start(string $name, array $request): void
     {
         $to = $request['to'] ?? $this->to[$request['on'] ?? 'main'] ?? [];
-        $this->children[$name] = Child::start(static function (Channel $channel) use ($request, $to): void {
-            $task = new Task($channel, $request, $to);
+        $client = $this->clients[$request['on'] ?? 'main'] ?? null;
+        if (isset($this->children[$name])) {
+            $this->children[$name]->end();
+        }
+        $this->children[$name] = Child::start(static function (Channel $channel) use ($request, $to, $client): void {
+            $task = new Task($channel, $request, $to, $client);
             $task->run();
         });
     }

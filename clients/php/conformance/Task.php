@@ -7,7 +7,9 @@ namespace LockSo\Conformance;
 use LockSo\Hold;
 use LockSo\Kind;
 use LockSo\LockError;
+use LockSo\Locks;
 use LockSo\NotHeld;
+use RedisException;
 use RuntimeException;
 
 /** One request that takes time, in a process of its own. */
@@ -16,12 +18,14 @@ final class Task
     /** Seconds between two checks of a hold. */
     private const CHECK = 0.02;
 
-    private Client $client;
     /** @var list<Child> */
     private array $watchers = [];
     private bool $lossSent = false;
+    /** Whether it was released. */
+    private bool $over = false;
 
-    public function __construct(private Channel $channel, private array $request, private array $to)
+    /** `$client` is the one of the parent process, whose connections are not used here. */
+    public function __construct(private Channel $channel, private array $request, private array $to, private ?Client $client)
     {
     }
 
@@ -36,6 +40,8 @@ final class Task
             'within' => $this->within(),
             'count' => $this->count(),
             'storm' => $this->storm(),
+            'crowd' => $this->crowd(),
+            'short_lived' => $this->shortLived(),
             'handoff' => (new Handoff($this->to, $this->request))->measure(),
             default => throw new RuntimeException("no such request: $do"),
         });
@@ -50,7 +56,6 @@ final class Task
 
     private function acquire(): Hold
     {
-        $this->client = Client::connect($this->to);
         return $this->client->lock($this->request['lock'])->acquire($this->wait());
     }
 
@@ -69,22 +74,85 @@ final class Task
             return ['owner' => $hold->owner, 'token' => $hold->token];
         });
         if ($hold === null) {
+            $this->request['lock']['keys'] === [] || $this->goOn();
             return;
         }
         $this->watch($hold);
         while (($message = $this->next($hold)) !== false) {
             if ($message['do'] === 'lost') {
-                $this->answer($message['id'], fn () => ['lost' => $this->lossSent || $hold->isLost(false)]);
+                $this->answer($message['id'], fn () => ['lost' => $this->lossSent || $hold?->isLost(false)]);
                 continue;
             }
+            $this->lossSent = $this->over = true;
             array_walk($this->watchers, fn (Child $watcher) => $watcher->end());
-            // The task ends, whatever the answer: a hold that cannot be released ends with its lease.
-            $this->answer($message['id'], function () use ($hold): array {
-                $hold->release();
+            $this->watchers = [];
+            if ($message['do'] === 'close') {
+                $this->client->locks->close(($message['timeout_ms'] ?? 5000) / 1000);
+                $this->channel->send(['closed' => true]);
+                continue;
+            }
+            $this->answer($message['id'], function () use (&$hold, $message): array {
+                $message['do'] === 'abandon' ? $hold = null : $hold->release();
                 return [];
             });
-            return;
         }
+    }
+
+    /** The rest of a program: what is owed to the server is sent before the next lock, and when the Locks are destroyed. */
+    private function goOn(): void
+    {
+        $request = ['keys' => ["{$this->request['lock']['keys'][0]}-next"], 'kind' => 'lock'];
+        for ($until = microtime(true) + 10.0; microtime(true) < $until; usleep(100_000)) {
+            try {
+                $this->client->lock($request)->run(fn () => null, 1.0);
+                break;
+            } catch (LockError | RedisException) {
+                continue;
+            }
+        }
+        $this->client = null;
+        gc_collect_cycles();
+    }
+
+    private function crowd(): array
+    {
+        $children = [];
+        for ($i = 0; $i < $this->request['tasks']; $i++) {
+            $children[] = Child::start(fn (Channel $channel) => $channel->send(Runner::answer(0, function () use ($i): array {
+                $lock = $this->client->lock($this->request['lock'], $this->request['own'] ?? true ? $i : null);
+                $hold = $lock->acquire();
+                usleep((int) ($this->request['hold_ms'] * 1000));
+                $hold->release();
+                return ['done' => 1];
+            })));
+        }
+        return self::sum($children);
+    }
+
+    private function shortLived(): array
+    {
+        for ($i = 0; $i < $this->request['times']; $i++) {
+            $locks = Locks::on($this->client->redis);
+            Client::make($locks, $this->request['lock'])->run(fn () => null);
+            $this->request['close'] ?? false ? $locks->close() : null;
+            unset($locks);
+        }
+        gc_collect_cycles();
+        return [];
+    }
+
+    /** What the processes of the workers have done in all. @param list<Child> $children */
+    private static function sum(array $children): array
+    {
+        $answers = [];
+        foreach ($children as $child) {
+            $answers[] = $child->channel->receive();
+            $child->end();
+        }
+        foreach ($answers as $answer) {
+            isset($answer['ok']) || throw new RuntimeException($answer['text'] ?? 'a worker died');
+        }
+        return ['done' => array_sum(array_column($answers, 'done'))];
     }
 
     /** If the loss is to be reported, starts a process for each key that only waits for it. */
@@ -100,13 +168,16 @@ final class Task
     /**
      * The next message, or false at the end. Meanwhile it renews and watches the hold, as the loop of a program would.
      */
-    private function next(Hold $hold): array|false
+    private function next(?Hold $hold): array|false
     {
         $lock = $this->request['lock'];
         $lease = ($lock['lease_ms'] ?? 30000) / 1000;
         while (($message = $this->channel->receive(min(self::CHECK, $lease / 10))) === null) {
             // The runner and its children are stopped together.
             Child::waitWhileTheParentIsStopped();
+            if ($this->over) {
+                continue;
+            }
             try {
                 ($lock['renew'] ?? true) && $hold->keep();
                 $lost = $hold->isLost(false);
@@ -129,7 +200,6 @@ final class Task
 
     private function within(): array
     {
-        $this->client = Client::connect($this->to);
         $this->client->lock($this->request['lock'])->run(function (Hold $hold): void {
             $this->channel->send(['event' => 'inside', 'id' => $this->request['id']]);
             if ($this->request['until'] ?? false) {
@@ -149,12 +219,7 @@ final class Task
         for ($i = 0; $i < $workers; $i++) {
             $children[] = Child::start(fn (Channel $channel) => $channel->send(Runner::answer(0, fn () => $this->work($times))));
         }
-        $answers = array_map(fn (Child $child) => $child->channel->receive(), $children);
-        array_walk($children, fn (Child $child) => $child->end());
-        foreach ($answers as $answer) {
-            isset($answer['ok']) || throw new RuntimeException($answer['text'] ?? 'a worker died');
-        }
-        return ['done' => array_sum(array_column($answers, 'done'))];
+        return self::sum($children);
     }
 
     /** One worker: increments the counter, which only the lock protects. */

@@ -58,14 +58,14 @@ final class Connection
         }
         $this->fresh = false;
         $this->used = Clock::now();
-        return $error === null ? ($reply === false ? null : $reply) : throw LockError::of($error);
+        return $error === null ? ($reply === false ? null : $reply) : throw LockError::of($error, $this->address);
     }
 
     /** Whether the connection can be used. Sends PING if it was not used for a second. */
-    public function isAlive(): bool
+    public function isAlive(float $patience = 1.0): bool
     {
         try {
-            return Clock::now() - $this->used < 1.0 || $this->ask(['PING'], 1.0);
+            return Clock::now() - $this->used < 1.0 || $this->ask(['PING'], $patience);
         } catch (RedisException | LockError) {
             return false;
         }

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace LockSo;
 
 use Closure;
+use InvalidArgumentException;
 use RedisException;
 use Throwable;
 
@@ -19,6 +20,14 @@ final class Connections
 
     /** Whether the last call sent a command without receiving its reply. */
     public bool $unsure = false;
+    /** By Clock: until when connecting may take. */
+    public float $deadline = INF;
+    /** The server that was used last, for texts. */
+    public string $address = 'the server';
+    /** @var \WeakMap<Hold, true> what is held */
+    public \WeakMap $holds;
+    private bool $connected = false;
+    private bool $closed = false;
     /** @var list<Connection> */
     private array $idle = [];
     /** @var array<int, string> the known nodes of a cluster, by slot */
@@ -41,31 +50,42 @@ final class Connections
         private float $timeout = self::PATIENCE,
         private array $context = [],
         public readonly float $maxBlock = 30.0,
+        private float $connectTimeout = 5.0,
     ) {
+        foreach (['maxBlock' => $maxBlock, 'connectTimeout' => $connectTimeout] as $name => $value) {
+            $value > 0 || throw new InvalidArgumentException("$name must be greater than 0, not $value");
+        }
         $this->pid = getmypid();
+        $this->holds = new \WeakMap();
     }
 
     /**
      * Sends a command until it has a reply, again after lost connections, redirections and transient errors; at least
      * once, and not again after `$until` (by Clock). `$words` returns the command, and how many seconds it may take. A
-     * session's call uses the connection of `$binding`, and leaves the connection of the reply there.
+     * session's call uses the connection of `$binding`, and leaves the connection of the reply there. `$failed` is
+     * called with each connection error after which it is sent again, and how long the connection had lasted.
      *
      * @param Closure(): array{list<string|int>, float} $words
      * @throws LockError
      * @throws RedisException
      */
-    public function call(string $key, Closure $words, float $until, ?Binding $binding = null): mixed
+    public function call(string $key, Closure $words, float $until, ?Binding $binding = null, ?Closure $failed = null): mixed
     {
+        $this->closed && throw new Closed('these Locks are closed');
         $this->unsure = false;
+        $started = Clock::now();
         $redirections = 0;
         $pause = 0.02;
         $asking = null;
         while (true) {
             $began = Clock::now();
             $connection = null;
+            $connected = INF;
             $sent = false;
             try {
                 $connection = $binding?->take() ?? $this->take($key, $asking);
+                $connected = Clock::now();
+                $this->connected = true;
                 $command = $words();
                 $sent = true;
                 $reply = $connection->ask(...$command);
@@ -99,9 +119,10 @@ final class Connections
                 continue;
             }
             $now = Clock::now();
-            if ($now >= $until) {
+            if ($now >= $until || $trouble instanceof RedisException && !$this->connected && $now - $started >= $this->connectTimeout) {
                 throw $trouble;
             }
+            $trouble instanceof RedisException && $failed !== null && $failed($trouble, $now - $connected);
             $pause = $now - $began > 1.0 ? 0.02 : $pause;
             Clock::sleep(min($pause, $until - $now));
             $pause = min(2 * $pause, 0.5);
@@ -112,12 +133,13 @@ final class Connections
     public function open(string $address): Connection
     {
         $scheme = str_starts_with($address, '/') || str_contains($address, '://') ? '' : $this->scheme;
-        $connection = Connection::open($scheme . $address, $this->timeout, $this->context);
+        $this->address = $address;
+        $connection = Connection::open($scheme . $address, $this->patience($this->timeout), $this->context);
         if (($this->auth ?? false) !== false) {
-            $connection->ask(['AUTH', ...(array) $this->auth], self::PATIENCE);
+            $connection->ask(['AUTH', ...(array) $this->auth], $this->patience());
         }
         if ($this->db !== 0) {
-            $connection->ask(['SELECT', $this->db], self::PATIENCE);
+            $connection->ask(['SELECT', $this->db], $this->patience());
         }
         $connection->fresh = true;
         return $connection;
@@ -139,26 +161,48 @@ final class Connections
     }
 
     /** Tries for `$patience` seconds to send the withdrawals that are owed. */
-    public function settle(float $patience = 0.5): void
+    public function settle(float $patience): void
     {
         $owed = $this->own() ? $this->owed : [];
         $this->owed = [];
         $end = Clock::now() + $patience;
         foreach ($owed as $i => [$withdrawal, $until]) {
             try {
-                Clock::now() > $until || $withdrawal->send($this, $end);
+                if (Clock::now() <= $until && !$withdrawal->send($this, $end)) {
+                    $this->owed[] = [$withdrawal, $until];
+                }
             } catch (LockError) {
                 // An error is a reply, too.
             } catch (RedisException) {
-                $this->owed = array_slice($owed, $i);
+                array_push($this->owed, ...array_slice($owed, $i));
                 return;
             }
         }
     }
 
+    /** Releases what is held, within `$timeout` seconds, and closes the connections. */
+    public function close(float $timeout): void
+    {
+        $this->deadline = $end = Clock::now() + $timeout;
+        foreach ($this->closed || !$this->own() ? [] : $this->holds as $hold => $_) {
+            $hold->drop(max(0.0, $end - Clock::now()));
+        }
+        $this->settle(max(0.0, min(self::PATIENCE, $end - Clock::now())));
+        $this->closed = true;
+        $this->own() && array_walk($this->idle, fn (Connection $connection) => $connection->close());
+        $this->forget();
+    }
+
+    /** `$most` seconds, or what is left until the deadline. */
+    public function patience(float $most = self::PATIENCE): float
+    {
+        return max(0.01, min($most, $this->deadline - Clock::now()));
+    }
+
     public function __destruct()
     {
-        $this->settle(self::PATIENCE);
+        $this->deadline = INF;
+        $this->closed || $this->settle(self::PATIENCE);
     }
 
     /** Whether this process created the object. A fork opens connections of its own. */
@@ -181,14 +225,15 @@ final class Connections
         }
         if ($asking !== null && str_starts_with($asking, '?')) {
             $connection = $this->open(substr($asking, 1));
-            $connection->ask(['ASKING'], self::PATIENCE);
+            $connection->ask(['ASKING'], $this->patience());
             return $connection;
         }
         $node = $this->nodes === [] ? null : $this->nodes[Slot::of($key)] ?? null;
         foreach ($this->idle as $i => $connection) {
             if ($node === null || $connection->address === $this->scheme . $node) {
                 unset($this->idle[$i]);
-                if ($connection->isAlive()) {
+                if ($connection->isAlive($this->patience(1.0))) {
+                    $this->address = $connection->address;
                     return $connection;
                 }
             }

@@ -34,7 +34,7 @@ final class Hold
     public function __construct(
         private Connections $connections,
         private Lock $lock,
-        /** The name of the owner, a random UUID. */
+        /** The name of the owner: host:pid:random. */
         public readonly string $owner,
         /** The fencing token, if one was requested. */
         public readonly ?int $token,
@@ -44,6 +44,7 @@ final class Hold
         $this->keys = $lock->keys;
         $this->permits = $lock->permits;
         $this->pid = getmypid();
+        $connections->holds[$this] = true;
         // The time of the grant is not known, so the first renewal is early rather than late.
         $this->renewed = $asked;
         $this->expires = Clock::now() + $lock->lease;
@@ -81,9 +82,13 @@ final class Hold
             $this->lost || $this->renewUntil($this->soon());
         } catch (RedisException) {
             $this->lost = Clock::now() >= $this->expires;
+        } catch (Refused $refused) {
+            // After a failover the old master refuses, for as long as its connections stay open.
+            $refused->isTransient() || throw $refused;
+            $this->lost = Clock::now() >= $this->expires;
         }
         if ($this->lost) {
-            throw new NotHeld('the lease or the session has ended: the server could not be reached');
+            throw $this->notHeld();
         }
     }
 
@@ -138,23 +143,31 @@ final class Hold
     }
 
     /**
-     * Releases the lock. After connection errors this is repeated until the lease expires. If it is released already,
-     * this does nothing.
+     * Releases the lock. After connection errors this is repeated until the lease expires.
      *
-     * @throws NotHeld        if it was lost before
+     * @throws NotHeld        if it was lost or released before, or in a fork: it belongs to the parent process
      * @throws LockError      if the server refuses
      * @throws RedisException if the server cannot be reached
      */
     public function release(): void
     {
-        $this->released || $this->releaseUntil($this->end());
+        if ($this->released || $this->isInherited()) {
+            throw $this->notHeld($this->released ? 'it was released before' : 'it belongs to the parent process');
+        }
+        $this->releaseUntil($this->end());
+    }
+
+    /** Whether this is the copy in a fork, which does not own the lock. @internal */
+    public function isInherited(): bool
+    {
+        return $this->pid !== getmypid();
     }
 
     /** Releases it within `$patience` seconds, and stores an error in `trouble`. @internal */
     public function drop(float $patience = INF): void
     {
         try {
-            $this->released || $this->releaseUntil(min($this->end(), Clock::now() + $patience));
+            $this->released || $this->isInherited() || $this->releaseUntil(min($this->end(), Clock::now() + $patience));
         } catch (LockError | RedisException $trouble) {
             $this->trouble = $trouble;
         }
@@ -162,8 +175,7 @@ final class Hold
 
     public function __destruct()
     {
-        // A fork has a copy of the object, but does not own the lock.
-        if ($this->pid === getmypid() && ($this->binding !== null || Clock::now() < $this->expires)) {
+        if (!$this->isInherited() && ($this->binding !== null || Clock::now() < $this->expires)) {
             $this->drop(Connections::PATIENCE);
         }
     }
@@ -187,9 +199,9 @@ final class Hold
             foreach ($this->keys as $key) {
                 $this->ask(['LOCK.RENEW', $key, $this->owner, ...$this->lock->leaseWords($lease)], $until);
             }
-        } catch (NotHeld $lost) {
+        } catch (NotHeld) {
             $this->lost = true;
-            throw $lost;
+            throw $this->notHeld('the server reported its loss');
         }
         $this->renewed = $began;
         $this->expires = $began + ($lease ?? $this->lock->lease);
@@ -197,16 +209,21 @@ final class Hold
 
     private function releaseUntil(float $until): void
     {
+        // If the connection of a session is lost already, the server may have ended the session.
+        $connection = $this->binding?->take();
+        if ($connection !== null && $connection->isAlive($this->connections->patience(1.0))) {
+            $this->binding->connection = $connection;
+        }
         try {
             $this->ask($this->lock->releaseWords($this->owner), $until);
-        } catch (NotHeld $lost) {
+        } catch (NotHeld) {
             // The first one may have been executed, if it was in time.
             $repeated = $this->connections->unsure && !$this->lost && ($this->binding !== null || Clock::now() < $this->expires);
             $this->lock->kind === Kind::Multi && $this->releaseRest($until);
             $this->released = true;
             if (!$repeated) {
                 $this->lost = true;
-                throw $lost;
+                throw $this->notHeld();
             }
         }
         $this->released = true;
@@ -226,12 +243,19 @@ final class Hold
         }
     }
 
+    private function notHeld(?string $why = null): NotHeld
+    {
+        $expired = $this->binding === null && Clock::now() >= $this->expires;
+        $why ??= $expired ? 'its lease expired' : 'the server reported its loss';
+        return new NotHeld("{$this->lock->named()} is not held: $why", 'NOTHELD');
+    }
+
     /** @throws NotHeld if it is lost according to the server */
     private function look(): void
     {
         foreach ($this->keys as $key) {
             if ($this->ask(['LOCK.WATCH', $key, $this->owner], Clock::now()) === true) {
-                throw new NotHeld("$key: lost");
+                throw $this->notHeld('the server reported its loss');
             }
         }
     }
@@ -243,7 +267,7 @@ final class Hold
             // exist.
             $left = $this->expires - Clock::now();
             $left = $left <= 0.2 && $this->binding !== null ? Connections::PATIENCE : max(0.2, min(Connections::PATIENCE, $left));
-            return [$words, $left + $this->lock->replicaTime()];
+            return [$words, $this->connections->patience($left + $this->lock->replicaTime())];
         }, $until, $this->binding);
     }
 }

@@ -13,4 +13,17 @@ enum Kind: string
     case Write = 'LOCK.RWWRITE';
     case Multi = 'LOCK.MACQUIRE';
     case Semaphore = 'LOCK.SEMAPHORE';
+
+    /** How texts name it. */
+    public function name(): string
+    {
+        return match ($this) {
+            self::Lock => 'lock',
+            self::Fair => 'fair lock',
+            self::Read => 'read lock',
+            self::Write => 'write lock',
+            self::Multi => 'multi-key lock',
+            self::Semaphore => 'semaphore',
+        };
+    }
 }

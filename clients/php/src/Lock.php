@@ -4,14 +4,19 @@ declare(strict_types=1);
 
 namespace LockSo;
 
+use InvalidArgumentException;
 use RedisException;
 use Throwable;
 
 /** A lock that can be acquired any number of times; Locks creates it. */
 final class Lock
 {
-    /** Seconds that a server has for its reply when the wait times out, and the same for the cancellation. */
-    private const LATE = 0.9;
+    /** By how many seconds a wait may exceed its limit. */
+    private const LATE = 0.08;
+    /** A connection that lasted for so many seconds was no part of an outage. */
+    private const LASTING = 1.0;
+
+    private bool $inOutage = false;
 
     /** @internal */
     public function __construct(
@@ -25,6 +30,16 @@ final class Lock
         public readonly int $limit = 1,
         public readonly int $permits = 1,
     ) {
+        $keys !== [] || throw new InvalidArgumentException('keys must not be empty');
+        self::checkPositive('lease', $lease);
+        if ($replicas !== null) {
+            $replicas[0] >= 1 || throw new InvalidArgumentException("replicas must be at least 1, not $replicas[0]");
+            self::checkPositive('replicas: the time', $replicas[1]);
+        }
+        $limit >= 1 || throw new InvalidArgumentException("limit must be at least 1, not $limit");
+        if ($permits < 1 || $permits > $limit) {
+            throw new InvalidArgumentException("permits must be from 1 to the limit of $limit, not $permits");
+        }
     }
 
     /**
@@ -32,24 +47,28 @@ final class Lock
      *
      * @throws NotAcquired    if it could not be acquired in time
      * @throws LockError      if the server refuses
-     * @throws RedisException if the server cannot be reached when the wait times out
+     * @throws RedisException if the server was never reached, or could not be asked by a try
      */
     public function acquire(?float $wait = null): Hold
     {
-        $this->connections->settle();
+        $wait === null || $wait >= 0 || throw new InvalidArgumentException("wait must not be negative, not $wait");
         $owner = self::newOwner();
         $until = Clock::now() + ($wait ?? INF);
+        $deadline = $until + self::LATE + $this->replicaTime();
+        $this->connections->deadline = $deadline;
+        $this->connections->settle(min(0.5, ($wait ?? INF) / 2 + 0.03));
         $binding = $this->session ? new Binding() : null;
         $asked = null;
-        $words = function () use ($owner, $until, &$asked): array {
+        $words = function () use ($owner, $until, $deadline, &$asked): array {
             $asked = Clock::now();
-            return $this->acquireWords($owner, $until - $asked);
+            return $this->acquireWords($owner, $until - $asked, $deadline - $asked);
         };
         $doubt = false;
         $unsure = true;
         try {
             do {
-                $reply = $this->connections->call($this->keys[0], $words, $until, $binding);
+                $reply = $this->connections->call($this->keys[0], $words, $until, $binding, $this->outage(...));
+                $this->inOutage = false;
                 if (is_int($reply)) {
                     $hold = new Hold($this->connections, $this, $owner, $this->fenced ? $reply : null, $binding, $asked);
                     $unsure = false;
@@ -57,16 +76,27 @@ final class Lock
                 }
                 $doubt = $doubt || $this->connections->unsure;
             } while (Clock::now() < $until);
-            throw new NotAcquired(implode(', ', $this->keys) . ': held by another owner');
-        } catch (LockError $error) {
+            $unsure = $doubt;
+            throw NotAcquired::within($this->named(), $wait, $this->holders($deadline));
+        } catch (LockError | RedisException $error) {
             $unsure = $doubt || $this->connections->unsure;
-            $transient = $error instanceof Refused && $error->isTransient();
-            throw $transient ? new NotAcquired($error->getMessage(), $error->reason) : $error;
+            $passes = $error instanceof RedisException || $error instanceof Refused && $error->isTransient();
+            // A try that could not ask the server throws the error itself: null only means that it is held.
+            $timedOut = $passes && $wait > 0 && Clock::now() >= $until;
+            throw $timedOut ? NotAcquired::within($this->named(), $wait, [], $error) : $error;
         } finally {
+            $this->inOutage = false;
             if ($unsure && $asked !== null) {
-                $this->giveUp($owner, $until);
+                $this->giveUp($owner, $deadline);
             }
+            $this->connections->deadline = INF;
         }
+    }
+
+    /** How texts name it. @internal */
+    public function named(): string
+    {
+        return $this->kind->name() . ' "' . implode('", "', $this->keys) . '"';
     }
 
     /** The same as acquire, but returns null instead of throwing NotAcquired; without an argument it does not wait. */
@@ -83,6 +113,8 @@ final class Lock
      * Runs `$body` with the hold as its argument while the lock is held, and returns what `$body` returns. An exception
      * of `$body` is thrown unchanged, also if the lock was lost meanwhile.
      *
+     * In a fork that was made in `$body` it does not release the lock.
+     *
      * @throws NotHeld if the lock was lost before `$body` returned; otherwise as acquire
      */
     public function run(callable $body, ?float $wait = null): mixed
@@ -94,7 +126,7 @@ final class Lock
             $hold->drop();
             throw $error;
         }
-        $hold->release();
+        $hold->isInherited() || $hold->release();
         return $result;
     }
 
@@ -133,7 +165,7 @@ final class Lock
     }
 
     /** The command that waits for the lock `$left` seconds at most, and how many seconds the reply may take. */
-    private function acquireWords(string $owner, float $left): array
+    private function acquireWords(string $owner, float $left, float $patience): array
     {
         $call = max(0.0, min($left, $this->connections->maxBlock));
         // A fair wait loses its place when its BLOCK times out, but not when its connection closes: so its BLOCK is all
@@ -151,24 +183,55 @@ final class Lock
             // BLOCK 0 has no limit; without BLOCK the command does not wait.
             ...($left > 0.0 ? ['BLOCK', $block === INF ? 0 : self::milliseconds($block)] : []),
         ];
-        return [$words, $call + $this->replicaTime() + ($call < $left ? Connections::PATIENCE : self::LATE)];
+        return [$words, max(0.01, min($call + $this->replicaTime() + Connections::PATIENCE, $patience))];
     }
 
     /**
      * Cancels a request that could wait until `$until`. If the server cannot be reached now, the withdrawal is owed.
      */
-    private function giveUp(string $owner, float $until): void
+    private function giveUp(string $owner, float $deadline): void
     {
         $now = Clock::now();
-        $late = $until === INF ? Connections::PATIENCE : 2 * self::LATE + $until - $now;
+        $left = min(Connections::PATIENCE, $deadline - $now, $this->lease);
         $cancel = ['LOCK.CANCEL', $this->keys[0], $owner];
         $multi = $this->kind === Kind::Multi;
         $commands = $multi ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->which()]];
         $withdrawal = new Withdrawal($this->keys[0], $commands);
         try {
-            $withdrawal->send($this->connections, $now + max(0.1, min($late, $this->lease)));
+            $done = $left > 0.01 && $withdrawal->send($this->connections, $now + $left);
         } catch (RedisException | LockError) {
-            $this->connections->owe($withdrawal, $now + $this->lease);
+            $done = false;
+        }
+        $done || $this->connections->owe($withdrawal, $now + $this->lease);
+    }
+
+    /** Logs the first error of an outage during which the wait goes on. */
+    private function outage(RedisException $error, float $lasted): void
+    {
+        if (!$this->inOutage || $lasted >= self::LASTING) {
+            $where = $this->connections->address;
+            error_log("{$this->named()}: no connection to $where ({$error->getMessage()}); the wait goes on");
+        }
+        $this->inOutage = true;
+    }
+
+    /** The owners that hold it, if there is time to ask. @return list<string> */
+    private function holders(float $deadline): array
+    {
+        try {
+            $words = fn () => [['LOCK.INFO', $this->keys[0]], $deadline - Clock::now()];
+            $info = $deadline - Clock::now() < 0.005 ? null : $this->connections->call($this->keys[0], $words, 0.0);
+        } catch (LockError | RedisException) {
+            $info = null;
+        }
+        $fields = array_column(array_chunk($info ?? [], 2), 1, 0);
+        return array_map(fn (array $one) => array_column(array_chunk($one, 2), 1, 0)['owner'], $fields['holders'] ?? []);
+    }
+
+    private static function checkPositive(string $name, float $value): void
+    {
+        if (!($value > 0 && is_finite($value))) {
+            throw new InvalidArgumentException("$name must be greater than 0, not $value");
         }
     }
 
@@ -177,12 +240,9 @@ final class Lock
         return max(1, (int) ceil($seconds * 1000));
     }
 
-    /** A random UUID. */
+    /** host:pid:random */
     private static function newOwner(): string
     {
-        $bytes = random_bytes(16);
-        $bytes[6] = chr(ord($bytes[6]) & 0x0F | 0x40);
-        $bytes[8] = chr(ord($bytes[8]) & 0x3F | 0x80);
-        return vsprintf('%s%s-%s-%s-%s-%s%s%s', str_split(bin2hex($bytes), 4));
+        return str_replace(':', '_', gethostname()) . ':' . getmypid() . ':' . bin2hex(random_bytes(8));
     }
 }

@@ -25,9 +25,10 @@ final class Locks
     /**
      * Locks on the server to which `$redis` is connected. `$context` is the one that `connect` was given, for TLS:
      * php-redis does not expose it. One command blocks for `$maxBlock` seconds at most, here as below; then the request
-     * is sent again, so that a server that stopped responding is noticed.
+     * is sent again, so that a server that stopped responding is noticed. A wait tries to connect for `$connectTimeout`
+     * seconds at most if it was never connected.
      */
-    public static function on(Redis $redis, array $context = [], float $maxBlock = 30.0): self
+    public static function on(Redis $redis, array $context = [], float $maxBlock = 30.0, float $connectTimeout = 5.0): self
     {
         $host = $redis->getHost() ?: throw new InvalidArgumentException('not connected: no settings to take');
         $address = str_starts_with($host, '/') ? $host : "$host:{$redis->getPort()}";
@@ -38,6 +39,7 @@ final class Locks
             timeout: $redis->getTimeout() ?: Connections::PATIENCE,
             context: $context,
             maxBlock: $maxBlock,
+            connectTimeout: $connectTimeout,
         ));
     }
 
@@ -51,12 +53,13 @@ final class Locks
         bool $tls = false,
         array $context = [],
         float $maxBlock = 30.0,
+        float $connectTimeout = 5.0,
     ): self {
         $seeds = is_array($cluster) ? $cluster : array_map(fn ($node) => implode(':', $node), $cluster->_masters());
         $find = static function (Connections $connections) use ($seeds): Connection {
             return self::first($seeds, fn (string $seed) => $connections->open($seed));
         };
-        return new self(new Connections($find, $tls ? 'tls://' : '', $auth, context: $context, maxBlock: $maxBlock));
+        return new self(new Connections($find, $tls ? 'tls://' : '', $auth, context: $context, maxBlock: $maxBlock, connectTimeout: $connectTimeout));
     }
 
     /**
@@ -73,6 +76,7 @@ final class Locks
         bool $tls = false,
         array $context = [],
         float $maxBlock = 30.0,
+        float $connectTimeout = 5.0,
     ): self {
         $scheme = $tls ? 'tls://' : '';
         $asked = new Connections(fn () => null, $scheme, $sentinelAuth, context: $context);
@@ -83,7 +87,13 @@ final class Locks
                 return $connections->open(is_array($node) ? implode(':', $node) : throw new RedisException("$sentinel knows no $master"));
             });
         };
-        return new self(new Connections($find, $scheme, $auth, $db, context: $context, maxBlock: $maxBlock));
+        return new self(new Connections($find, $scheme, $auth, $db, context: $context, maxBlock: $maxBlock, connectTimeout: $connectTimeout));
+    }
+
+    /** Releases what is held, within `$timeout` seconds, and closes the connections. Later uses throw Closed. */
+    public function close(float $timeout = 5.0): void
+    {
+        $this->connections->close($timeout);
     }
 
     /** A lock that one owner holds at a time. */

@@ -20,18 +20,23 @@ final class Withdrawal
     }
 
     /**
-     * Tries until `$end`, by Clock.
+     * Tries until `$end`, by Clock. Whether it is done; otherwise it must be sent once more.
      *
      * @throws LockError      if the server refuses
      * @throws RedisException if the server cannot be reached
      */
-    public function send(Connections $connections, float $end): void
+    public function send(Connections $connections, float $end): bool
     {
-        if (!$this->sendOnce($connections, $end)) {
-            // A request on a connection that is closed by now may arrive a little later.
-            Clock::sleep(0.1);
-            $this->sendOnce($connections, $end);
+        if ($this->sendOnce($connections, $end)) {
+            return true;
         }
+        // A request on a connection that is closed by now may arrive a little later.
+        if ($end - Clock::now() < 0.15) {
+            return false;
+        }
+        Clock::sleep(0.1);
+        $this->sendOnce($connections, $end);
+        return true;
     }
 
     /** Whether there was a wait to end or a hold to release. */
@@ -39,7 +44,7 @@ final class Withdrawal
     {
         try {
             foreach ($this->commands as $words) {
-                if ($connections->call($this->key, fn () => [$words, max(0.1, $end - Clock::now())], $end) !== 0) {
+                if ($connections->call($this->key, fn () => [$words, max(0.02, $end - Clock::now())], $end) !== 0) {
                     return true;
                 }
             }

@@ -8,14 +8,17 @@ namespace LockSo;
 class LockError extends \RuntimeException
 {
     /** `$reason` is the error code of the server's reply, such as "NOTHELD"; empty without a reply. */
-    public function __construct(string $message, public readonly string $reason = '')
+    public function __construct(string $message, public readonly string $reason = '', ?\Throwable $previous = null)
     {
-        parent::__construct($message);
+        parent::__construct($message, 0, $previous);
     }
 
-    /** The exception for an error reply of the server. */
-    public static function of(string $text): self
+    /** The exception for an error reply of the server at this address. */
+    public static function of(string $text, string $address = 'the server'): self
     {
+        if (str_starts_with($text, 'ERR unknown command')) {
+            return new ModuleMissing("unknown command: is lock.so loaded on $address?", 'ERR');
+        }
         $reason = explode(' ', $text, 2)[0];
         return match ($reason) {
             'NOTHELD' => new NotHeld($text, $reason),
@@ -26,13 +29,36 @@ class LockError extends \RuntimeException
     }
 }
 
-/** The lock could not be acquired in time. `$reason` is set if the last reply was a transient error. */
+/**
+ * The lock could not be acquired in time. If the last attempt failed by its connection or by a transient error, that is
+ * the previous exception, and `$reason` the code of the error.
+ */
 final class NotAcquired extends LockError
+{
+    /** @var list<string> the owners that held it, as far as that is known */
+    public array $holders = [];
+
+    /** @internal */
+    public static function within(string $named, float $wait, array $holders, ?\Throwable $cause = null): self
+    {
+        $first = implode($holders === array_slice($holders, 0, 2) ? ' and ' : ', ', array_slice($holders, 0, 2));
+        $others = count($holders) - 2;
+        $all = $others < 1 ? $first : "$first and $others other" . ($others > 1 ? 's' : '');
+        $after = $cause !== null ? ": {$cause->getMessage()}" : ($holders === [] ? '' : ": held by $all");
+        $reason = $cause instanceof LockError ? $cause->reason : '';
+        $error = new self("$named was not acquired" . ($wait > 0 ? " within $wait s" : '') . $after, $reason, $cause);
+        $error->holders = $holders;
+        return $error;
+    }
+}
+
+/** The lock was lost before it was released or renewed, or was released before: another owner may hold it. */
+final class NotHeld extends LockError
 {
 }
 
-/** The lock was lost before it was released or renewed: another owner may have held it since. */
-final class NotHeld extends LockError
+/** The Locks were closed. */
+final class Closed extends LockError
 {
 }
 
@@ -43,6 +69,11 @@ final class Deadlock extends LockError
 
 /** Too few replicas acknowledged it. An acquisition holds nothing then; a renewal is valid on this server. */
 final class NoReplicas extends LockError
+{
+}
+
+/** The server does not know the commands of lock.so. */
+final class ModuleMissing extends LockError
 {
 }
 

@@ -24,7 +24,8 @@ class _Reserve:
     """The connection that is reserved for short commands, to one server."""
 
     def __init__(self) -> None:
-        self.lock, self.connection, self.checked = asyncio.Lock(), None, 0.0
+        self.lock, self.connection, self.checked = asyncio.Lock(), None, 0.0  # type: ignore[var-annotated]
+        self.is_open = False  # also while it is used
 
 
 class Connections(Places):
@@ -80,14 +81,13 @@ class Connections(Places):
     async def reserve(self, key: Key) -> None:
         """Sees that the reserved connection to the key's server is open."""
         reserve = self._reserves.setdefault(await self._place(key), _Reserve())
-        if reserve.connection is not None and time.monotonic() - reserve.checked < 1.0 or reserve.lock.locked():
-            if reserve.connection is not None:
-                return
+        if reserve.is_open and (time.monotonic() - reserve.checked < 1.0 or reserve.lock.locked()):
+            return
         async with reserve.lock:
             if reserve.connection is None or not await _is_usable(reserve.connection):
-                reserve.connection = None
+                reserve.connection, reserve.is_open = None, False
                 reserve.connection = (await self.take(key))[0]
-            reserve.checked = time.monotonic()
+            reserve.is_open, reserve.checked = True, time.monotonic()
 
     async def take_command(self, key: Key) -> Tuple[Any, Any]:
         """A connection for a short command: an idle one, or the reserved one when it is free; for give_command()."""
@@ -107,12 +107,13 @@ class Connections(Places):
                 connection = (await self.take(key))[0]
             return connection, reserve
         except BaseException:
+            reserve.is_open = False
             reserve.lock.release()
             raise
 
     async def give_command(self, connection: Any, place: Any, works: bool) -> None:
         if isinstance(place, _Reserve):
-            works = works and not self._is_closed
+            works = place.is_open = works and not self._is_closed
             place.connection = connection if works else None
             place.lock.release()
             if works:
@@ -215,6 +216,11 @@ class Link:
             await self._connections.give_command(*taken, works=False)
         elif taken:
             await taken[0].disconnect(nowait=True)
+
+    async def rest(self) -> None:
+        """Before a pause: others may need the reserved connection."""
+        if self._is_short:
+            await self.close()
 
     async def close(self) -> None:
         taken, self._taken = self._taken, None

@@ -132,7 +132,8 @@ class _Reserve:
     """The connection that is reserved for short commands, to one server."""
 
     def __init__(self) -> None:
-        self.lock, self.connection, self.checked = threading.Lock(), None, 0.0
+        self.lock, self.connection, self.checked = threading.Lock(), None, 0.0  # type: ignore[var-annotated]
+        self.is_open = False  # also while it is used
 
 
 class Connections(Places):
@@ -183,18 +184,16 @@ class Connections(Places):
         """Sees that the reserved connection to the key's server is open."""
         reserve = self._reserve(key)
         now = time.monotonic()
-        if reserve is not None and reserve.connection is not None and now - reserve.checked < 1.0:
+        if reserve is not None and reserve.is_open and (now - reserve.checked < 1.0 or reserve.lock.locked()):
             return
         reserve = reserve or self._reserves.setdefault(self._place_in_time(key, limit, opening), _Reserve())
-        if not reserve.lock.acquire(timeout=0 if reserve.connection is not None else limit):
-            if reserve.connection is None:
-                raise library.TimeoutError(f"no connection to {self.address(key)} within {limit:g} s")
-            return
+        if not reserve.lock.acquire(timeout=limit):
+            raise library.TimeoutError(f"no connection to {self.address(key)} within {limit:g} s")
         try:
             if reserve.connection is None or not _is_usable(reserve.connection):
-                reserve.connection = None
+                reserve.connection, reserve.is_open = None, False
                 reserve.connection = self.take(key, limit, opening)[0]
-            reserve.checked = time.monotonic()
+            reserve.is_open, reserve.checked = True, time.monotonic()
         finally:
             reserve.lock.release()
 
@@ -215,14 +214,16 @@ class Connections(Places):
                 connection = self.take(key, limit)[0]
             return connection, reserve
         except BaseException:
+            reserve.is_open = False
             reserve.lock.release()
             raise
 
     def give_command(self, connection: Any, place: Any, works: bool) -> None:
         if isinstance(place, _Reserve):
-            place.connection = connection if works and not self._is_closed else None
+            works = place.is_open = works and not self._is_closed
+            place.connection = connection if works else None
             place.lock.release()
-            if place.connection is None:
+            if not works:
                 connection.disconnect()
         elif works:
             self.give(connection, place)
@@ -345,6 +346,11 @@ class Link:
             self._connections.give_command(*taken, works=False)
         elif taken:
             taken[0].disconnect()
+
+    def rest(self) -> None:
+        """Before a pause: others may need the reserved connection."""
+        if self._is_short:
+            self.close()
 
     def close(self) -> None:
         taken, self._taken = self._taken, None

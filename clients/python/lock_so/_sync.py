@@ -31,6 +31,7 @@ def _run(steps: Steps, link: Link, pause: Callable[[float], Any] = time.sleep) -
                 elif isinstance(step, Connect):
                     result = link.connect(step.limit)
                 else:
+                    link.rest()
                     result = pause(step.seconds)
             except Exception as error:
                 step = steps.throw(error)

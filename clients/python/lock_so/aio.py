@@ -32,6 +32,7 @@ async def _run(steps: Steps, link: Link) -> Any:
                 elif isinstance(step, Connect):
                     result = await link.connect(step.limit)
                 else:
+                    await link.rest()
                     result = await asyncio.sleep(step.seconds)
             except Exception as error:
                 step = steps.throw(error)
