@@ -192,13 +192,15 @@ final class Lock
     private function giveUp(string $owner, float $deadline): void
     {
         $now = Clock::now();
-        $left = min(Connections::PATIENCE, $deadline - $now, $this->lease);
+        // At least it is sent: a server that does not reply now may read it later.
+        $left = max(0.02, min(Connections::PATIENCE, $deadline - $now, $this->lease));
         $cancel = ['LOCK.CANCEL', $this->keys[0], $owner];
         $multi = $this->kind === Kind::Multi;
         $commands = $multi ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->which()]];
         $withdrawal = new Withdrawal($this->keys[0], $commands);
         try {
-            $done = $left > 0.01 && $withdrawal->send($this->connections, $now + $left);
+            $this->connections->deadline = $now + $left;
+            $done = $withdrawal->send($this->connections, $now + $left);
         } catch (RedisException | LockError) {
             $done = false;
         }
@@ -218,14 +220,17 @@ final class Lock
     /** The owners that hold it, if there is time to ask. @return list<string> */
     private function holders(float $deadline): array
     {
-        try {
-            $words = fn () => [['LOCK.INFO', $this->keys[0]], $deadline - Clock::now()];
-            $info = $deadline - Clock::now() < 0.005 ? null : $this->connections->call($this->keys[0], $words, 0.0);
-        } catch (LockError | RedisException) {
-            $info = null;
+        $fields = fn (?array $flat): array => array_column(array_chunk($flat ?? [], 2), 1, 0);
+        $holders = [];
+        for ($i = 0; $holders === [] && $i < count($this->keys) && $deadline - Clock::now() > 0.005; $i++) {
+            $words = fn () => [['LOCK.INFO', $this->keys[$i]], $deadline - Clock::now()];
+            try {
+                $holders = $fields($this->connections->call($this->keys[$i], $words, 0.0))['holders'] ?? [];
+            } catch (LockError | RedisException) {
+                break;
+            }
         }
-        $fields = array_column(array_chunk($info ?? [], 2), 1, 0);
-        return array_map(fn (array $one) => array_column(array_chunk($one, 2), 1, 0)['owner'], $fields['holders'] ?? []);
+        return array_map(fn (array $one) => $fields($one)['owner'], $holders);
     }
 
     private static function checkPositive(string $name, float $value): void

@@ -12,6 +12,9 @@ use RedisException;
  */
 final class Withdrawal
 {
+    /** Whether it was sent once already. */
+    private bool $again = false;
+
     /**
      * `$commands` are sent one after the other until one reply shows that something was cancelled; all are for `$key`.
      */
@@ -27,9 +30,10 @@ final class Withdrawal
      */
     public function send(Connections $connections, float $end): bool
     {
-        if ($this->sendOnce($connections, $end)) {
+        if ($this->sendOnce($connections, $end) || $this->again) {
             return true;
         }
+        $this->again = true;
         // A request on a connection that is closed by now may arrive a little later.
         if ($end - Clock::now() < 0.15) {
             return false;

@@ -8,6 +8,7 @@ use LockSo\Deadlock;
 use LockSo\Locks;
 use LockSo\NotAcquired;
 use LockSo\NotHeld;
+use LockSo\Refused;
 use PHPUnit\Framework\TestCase;
 use Redis;
 use RedisException;
@@ -60,9 +61,27 @@ final class FakeServerTest extends TestCase
         try {
             $lock->acquire(0.0);
             self::fail('it was refused');
-        } catch (NotAcquired $error) {
+        } catch (Refused $error) {
             self::assertSame('READONLY', $error->reason);
         }
+        try {
+            $this->locks([self::REFUSED, self::REFUSED, self::REFUSED])->lock('k')->acquire(0.05);
+            self::fail('it was refused');
+        } catch (NotAcquired $error) {
+            self::assertSame('READONLY', $error->reason);
+            self::assertInstanceOf(Refused::class, $error->getPrevious());
+        }
+    }
+
+    public function testKeepToleratesAMasterThatHasBecomeAReplica(): void
+    {
+        $hold = $this->locks([":1\r\n", self::REFUSED, ":1\r\n", ":0\r\n"])->lock('k', lease: 0.6)->acquire();
+        usleep(220_000);
+        $hold->keep();
+        $hold->keep();
+        self::assertFalse($hold->isLost(false));
+        $hold->release();
+        self::assertSame(['LOCK.ACQUIRE', 'LOCK.RENEW', 'LOCK.RENEW'], [$this->command()[0], $this->command()[0], $this->command()[0]]);
     }
 
     public function testAfterALostReplyTheRequestIsSentAgain(): void
@@ -134,6 +153,8 @@ final class FakeServerTest extends TestCase
             $asked = $this->command();
             $owner = $asked[$asked[0] === 'LOCK.MACQUIRE' ? 4 : 2];
         }
+        // What could not be sent in time is sent at the end.
+        unset($lock);
         foreach ($commands as $command) {
             self::assertSame(str_replace('owner', $owner, $command), $this->command());
         }

@@ -11,6 +11,8 @@ use RedisException;
 /** Leases, losses and releases. */
 final class HoldTest extends LocksTestCase
 {
+    private int $forked = 0;
+
     public function testRenewGivesANewLease(): void
     {
         $hold = $this->locks->multi(['k', 'l'], lease: 20.0)->acquire();
@@ -113,6 +115,70 @@ final class HoldTest extends LocksTestCase
         self::assertSame([$hold->owner], $this->owners('k'));
         $hold = null;
         self::assertNull($this->info('k'));
+    }
+
+    /** @dataProvider leaving */
+    public function testAForkThatLeavesChangesNothing(callable $leave): void
+    {
+        $pids = [];
+        $owner = $this->locks->lock('k')->run(function ($hold) use ($leave, &$pids): string {
+            $pids[] = $this->meanwhile(fn () => $leave($hold, $this->locks));
+            pcntl_waitpid($pids[0], $status);
+            self::assertSame([$hold->owner], $this->owners('k'));
+            return $hold->owner;
+        });
+        self::assertNotSame('', $owner);
+        self::assertNull($this->info('k'));
+    }
+
+    public function leaving(): array
+    {
+        return [
+            'release' => [function ($hold): void {
+                try {
+                    $hold->release();
+                } catch (NotHeld $error) {
+                    self::assertSame('lock "k" is not held: it belongs to the parent process', $error->getMessage());
+                }
+            }],
+            'close' => [fn ($hold, $locks) => $locks->close()],
+            'a failed body' => [fn ($hold) => $hold->drop()],
+        ];
+    }
+
+    public function testAForkThatReturnsFromTheBodyChangesNothing(): void
+    {
+        $parent = getmypid();
+        $owner = $this->locks->lock('k')->run(function ($hold): string {
+            $this->forked = pcntl_fork();
+            $this->forked === 0 || pcntl_waitpid($this->forked, $status);
+            return $hold->owner;
+        });
+        if (getmypid() !== $parent) {
+            posix_kill(getmypid(), SIGKILL);
+        }
+        // The parent itself released it; NotHeld would have been thrown otherwise.
+        self::assertNull($this->info('k'));
+        self::assertNotSame('', $owner);
+    }
+
+    public function testASessionThatTheServerHasEndedIsNoticedByTheRelease(): void
+    {
+        [, $grace] = $this->redis->rawCommand('CONFIG', 'GET', 'lock.session-grace');
+        $this->redis->rawCommand('CONFIG', 'SET', 'lock.session-grace', 100);
+        $this->redis->rawCommand('CONFIG', 'SET', 'timeout', 1);
+        try {
+            $hold = $this->locks->lock('k', session: true)->acquire();
+            $this->waitFor(function (): bool {
+                $this->redis->ping();
+                return $this->info('k') === null;
+            }, 'the server to close the idle connection');
+            $this->expectExceptionObject(new NotHeld('lock "k" is not held: the server reported its loss', 'NOTHELD'));
+            $hold->release();
+        } finally {
+            $this->redis->rawCommand('CONFIG', 'SET', 'timeout', 0);
+            $this->redis->rawCommand('CONFIG', 'SET', 'lock.session-grace', $grace);
+        }
     }
 
     public function testAForkHasConnectionsOfItsOwn(): void

@@ -42,7 +42,12 @@ final class KindsTest extends LocksTestCase
         $hold->release();
         self::assertSame(0, $this->redis->exists('k', 'l'));
         self::assertFalse($hold->isLost());
-        $hold->release();
+        try {
+            $hold->release();
+            self::fail('it was released before');
+        } catch (NotHeld $error) {
+            self::assertStringEndsWith(' is not held: it was released before', $error->getMessage());
+        }
         $again = $lock->acquire(0.0);
         self::assertNotSame($hold->owner, $again->owner);
     }
@@ -114,7 +119,7 @@ final class KindsTest extends LocksTestCase
     public function testNotAcquiredNamesTheKeys(): void
     {
         $hold = $this->locks->lock('l')->acquire();
-        $this->expectExceptionObject(new NotAcquired('k, l: held by another owner'));
+        $this->expectExceptionObject(new NotAcquired("multi-key lock \"k\", \"l\" was not acquired within 0.01 s: held by $hold->owner"));
         $this->locks->multi(['k', 'l'])->acquire(0.01);
     }
 

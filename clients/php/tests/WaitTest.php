@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace LockSo\Tests;
 
 use LockSo\Locks;
+use LockSo\NotAcquired;
 use Redis;
 use RedisException;
 use RuntimeException;
@@ -55,15 +56,15 @@ final class WaitTest extends LocksTestCase
                 try {
                     $locks->lock('k')->acquire(0.3);
                     self::fail('the server does not respond');
-                } catch (RedisException) {
-                    $this->addToAssertionCount(1);
+                } catch (NotAcquired $error) {
+                    self::assertInstanceOf(RedisException::class, $error->getPrevious());
                 }
             });
         } finally {
             self::$server->signal(SIGCONT);
         }
-        // The wait, the time limit for a reply, and the same time to give up.
-        self::assertLessThan(8.0, $took);
+        // A tenth of a second more, and what the machine is late.
+        self::assertLessThan(1.0, $took);
         $hold->release();
         // The server now reads what was sent meanwhile, and closes those connections.
         $this->waitFor(fn () => $this->info('k') === null && count($this->redis->client('list')) <= $clients, 'nothing to be left');
@@ -87,7 +88,7 @@ final class WaitTest extends LocksTestCase
         try {
             $locks->lock('k')->acquire(0.1);
             self::fail('the server does not respond');
-        } catch (RedisException) {
+        } catch (NotAcquired) {
             self::$server->signal(SIGCONT);
         }
         $this->waitFor(fn () => count($this->redis->client('list')) <= $clients, 'the server to read what was sent');

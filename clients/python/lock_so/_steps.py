@@ -138,11 +138,17 @@ class Attempt:
         return NotAcquired(self.spec, self._wait or 0, cause=error)
 
     def _holders(self) -> Generator[Step, Any, List[str]]:
-        left = (self.until or 0) + LATE - time.monotonic()
-        try:
-            return holders_of((yield Send(["LOCK.INFO", self.spec.key], left))) if left > 0 and not self.given_up else []
-        except library.RedisError:
-            return []
+        """Who holds it, of the first key that is held, as long as there is time to ask."""
+        holders: List[str] = []
+        for key in self.spec.keys:
+            left = (self.until or 0) + LATE - time.monotonic()
+            if holders or left <= 0 or self.given_up:
+                break
+            try:
+                holders = holders_of((yield Send(["LOCK.INFO", key], left)))
+            except library.RedisError:
+                break
+        return holders
 
 
 def give_up(attempt: Attempt, has_ended: Callable[[], bool]) -> Steps:
