@@ -13,7 +13,7 @@ final class Lock
 {
     /** By how many seconds a wait may exceed its limit. */
     private const LATE = 0.08;
-    /** A connection that lasted for so many seconds was no part of an outage. */
+    /** A connection that lasted for this many seconds was no part of an outage. */
     private const LASTING = 1.0;
 
     private bool $inOutage = false;

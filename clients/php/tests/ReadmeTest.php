@@ -27,6 +27,21 @@ final class ReadmeTest extends LocksTestCase
         $this->succeed($example);
     }
 
+    /** In a project of its own, and without a registry. */
+    public function testComposerInstallsIt(): void
+    {
+        [$install] = self::marked('sh', self::README);
+        $folder = sys_get_temp_dir() . '/lock-so-' . bin2hex(random_bytes(4));
+        mkdir($folder);
+        file_put_contents("$folder/composer.json", '{"repositories": {"packagist.org": false}}');
+        $install = str_replace('path/to/clients/php', dirname(__DIR__), $install);
+        exec("cd $folder && export COMPOSER_ALLOW_SUPERUSER=1 COMPOSER_HOME=$folder && set -e; $install 2>&1", $output, $status);
+        $check = 'require "vendor/autoload.php"; exit(class_exists(LockSo\\Locks::class) && class_exists(LockSo\\NotHeld::class) ? 0 : 1);';
+        exec("cd $folder && php -r " . escapeshellarg($check), $output, $found);
+        exec('rm -r ' . escapeshellarg($folder));
+        self::assertSame([0, 0], [$status, $found], implode("\n", $output));
+    }
+
     public function testThereAreExamples(): void
     {
         self::assertCount(5, $this->examples());

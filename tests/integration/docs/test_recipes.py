@@ -20,14 +20,20 @@ each_language = pytest.mark.parametrize("language", ["sh", "python"])
 
 
 def source_of(title, language, number=0, changes=()):
-    """A program of the page, without its cleaning up, and with the changes for the test."""
+    """A program of the page, without its cleaning up, and with the changes for the test. The language `package` is
+    Python with the client package."""
     section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    source = [source for name, source in programs_of(section) if name == language][number]
+    source = [source for name, source in map(with_language, programs_of(section)) if name == language][number]
     source = re.sub(r".*# tidy up\n", "", source)
     for old, new in changes:
         assert source.count(old) >= 1, f"{old!r} is not in the program"
         source = source.replace(old, new)
     return source
+
+
+def with_language(program):
+    name, source = program
+    return ("package" if "import Locks" in source else name), source
 
 
 @pytest.fixture
@@ -36,7 +42,8 @@ def start(server):
     programs = []
 
     def start(*which, on=server, **how):
-        programs.append(start_program(on, which[1], source_of(*which, **how)))
+        language = "python" if which[1] == "package" else which[1]
+        programs.append(start_program(on, language, source_of(*which, **how)))
         return programs[-1]
 
     yield start
@@ -81,6 +88,13 @@ ALL = {
     "barrier": ("A barrier", 0),
     "handing over": ("Handing over when another client wants the lock", 0),
 }
+# Those that are also shown with the package.
+PACKAGE = {
+    "leader": "A leader",
+    "nightly job that has to be done": "A nightly job of many hosts",
+    "rate limit": "A rate limit",
+    "work stealing": "Work stealing",
+}
 each_program = pytest.mark.parametrize("which", ALL)
 WORK_IS_THERE = {
     "sh": [("ask SADD jobs:w2 17 > /dev/null || exit 1", ":")],
@@ -96,7 +110,8 @@ def fails_without_work(program):
 
 
 def test_all_programs_are_tested():
-    assert len(programs_of(PAGE)) == 2 * len(ALL)
+    languages = [name for name, _ in map(with_language, programs_of(PAGE))]
+    assert len(languages) == 2 * len(ALL) + len(PACKAGE) and languages.count("package") == len(PACKAGE)
 
 
 @each_language
@@ -118,6 +133,20 @@ def test_program_that_is_refused_fails(server, start, which, language):
     changes = WORK_IS_THERE[language] if which == "work stealing" else ()
     fails_without_work(start(title, language, number, changes=changes))
     assert server.control.keys() == ["jobs:w2"]
+
+
+@pytest.mark.parametrize("which", PACKAGE)
+@pytest.mark.parametrize("how", ["without a server", "refused"])
+def test_package_program_fails(make_server, start, which, how):
+    server = make_server()
+    server.control.sadd("jobs:w2", 17)
+    if how == "refused":
+        server.control.config_set("maxmemory", 1)
+    else:
+        server.kill()
+    # The jobs of the dead server are not needed: the program fails before.
+    changes = WORK_IS_THERE["python"] if which == "work stealing" and how == "refused" else ()
+    fails_without_work(start(PACKAGE[which], "package", changes=changes, on=server))
 
 
 # The lock that a program waits for, and what it does when another client ends its wait: it waits again (None), or ends
@@ -161,6 +190,7 @@ ENDLESS = {
     "sh": [("echo working", "exec sleep 3600")],
     "python": [('print("working")', "lost.wait(0.01)"), ("return False", "return True")],
 }
+ENDLESS["package"] = ENDLESS["python"]
 
 
 def leads(server, start, language, **how):
@@ -374,4 +404,52 @@ def test_lock_is_handed_over_after_the_step(server, actor, start, language):
     assert job.poll() is None
     wants.call("LOCK.RELEASE", "disk", "wants")
     assert output_of(job) == "one\ntwo\n"
+    assert server.control.keys() == []
+
+
+# With the package
+
+
+def test_leader_with_the_package_stops_at_once_when_it_has_lost_the_lock(server, start):
+    leader = leads(server, start, "package")
+    server.control.execute_command("LOCK.FORCE", "leader")
+    said, complaints = leader.communicate(timeout=scaled(60))
+    assert said == "" and 'NotHeld: lock "leader" is not held' in complaints
+
+
+def test_next_leader_with_the_package_follows_one_that_was_killed(server, start):
+    leader = leads(server, start, "package")
+    [first] = holder_of(server, "leader")
+    start("A leader", "package", changes=ENDLESS["package"])
+    wait_waiting(server, 1)
+    kill(leader)
+    wait_for(lambda: holder_of(server, "leader") not in ([], [first]), scaled(20), "the next leader")
+
+
+def test_job_with_the_package_is_done_by_the_next_host(server, start):
+    server.control.execute_command("LOCK.ACQUIRE", "job", "dead", "PX", HOUR)
+    hosts = [start("A nightly job of many hosts", "package") for _ in range(2)]
+    wait_waiting(server, 2)
+    server.control.pexpire("job", 1)
+    assert sorted(map(output_of, hosts)) == ["", "working\n"]
+    [done] = server.control.keys()
+    assert done.startswith("done:")
+
+
+def test_request_with_the_package_waits_for_a_permit(server, start):
+    server.control.execute_command("LOCK.SEMAPHORE", "api", "others", 5, "PERMITS", 5, "PX", HOUR)
+    early = start("A rate limit", "package")
+    wait_waiting(server, 1)
+    server.control.execute_command("LOCK.RELEASE", "api", "others", "PERMITS", 1)
+    assert output_of(early) == "working\n"
+
+
+def test_job_of_a_dead_worker_is_stolen_with_the_package(server, actor, start):
+    server.control.config_set("lock.session-grace", 0)
+    worker = actor()
+    worker.call("LOCK.ACQUIRE", "job:17", "w2-1", "SESSION")
+    assert output_of(start("Work stealing", "package")) == ""
+    worker.kill_socket()
+    wait_for(lambda: holder_of(server, "job:17") == [], what="the job to be free")
+    assert output_of(start("Work stealing", "package")) == "working\n"
     assert server.control.keys() == []

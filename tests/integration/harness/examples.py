@@ -1,5 +1,6 @@
 """The examples of a documentation page: parses them, and types them from the top of the page to the bottom."""
 
+import os
 import re
 import shlex
 import shutil
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 
 from .answers import Answers
 from .cli import Cli
+from .launch import TOP
 from .waiting import scaled, wait_for
 
 # The port on which `make run` starts a server; every example names it.
@@ -87,7 +89,9 @@ def start_program(server, language, source):
         source = source.replace("redis-cli ", "valkey-cli ")
     words = [_INTERPRETERS[language], "-c", source]
     pipe = subprocess.PIPE
-    return subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    # The client package for Python, from its sources.
+    where = {**os.environ, "PYTHONPATH": str(TOP / "clients" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.Popen(words, env=where, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 
 def run_program(server, language, source):
