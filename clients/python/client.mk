@@ -15,5 +15,24 @@ $(PYTHON_CLIENT)/stamp: clients/python/requirements.txt tests/requirements.txt
 	    --requirement tests/requirements.txt --requirement clients/python/requirements.txt
 	@touch $@
 
-test-client-python: client-python $(MODULE) ## run the Python package's own tests
+# The oldest redis-py: a runner of its own, with which a part of the conformance suite is played.
+PYTHON_OLDEST       = build/clients/python-oldest
+PYTHON_OLDEST_REDIS = 5.0.1
+PYTHON_OLDEST_SHARE = 0/16
+
+$(PYTHON_OLDEST)/stamp: clients/python/client.mk
+	@tools/setup client-python
+	@rm -rf $(PYTHON_OLDEST)/venv && mkdir -p $(PYTHON_OLDEST)
+	@build/venv/bin/python -m venv $(PYTHON_OLDEST)/venv
+	@$(PYTHON_OLDEST)/venv/bin/python -m pip install --quiet --disable-pip-version-check redis==$(PYTHON_OLDEST_REDIS)
+	@touch $@
+
+.PHONY: client-python-oldest
+client-python-oldest: $(PYTHON_OLDEST)/stamp
+	@printf '#!/bin/sh\nPYTHONPYCACHEPREFIX=%s PYTHONPATH=%s exec %s %s "$$@"\n' '$(CURDIR)/$(PYTHON_OLDEST)/pycache' '$(CURDIR)/clients/python' \
+	    '$(CURDIR)/$(PYTHON_OLDEST)/venv/bin/python' '$(CURDIR)/clients/python/conformance/runner.py' > $(PYTHON_OLDEST)/runner
+	@chmod +x $(PYTHON_OLDEST)/runner
+
+test-client-python: client-python client-python-oldest $(MODULE) ## run the Python package's own tests, and a part of the conformance suite with the oldest redis-py
 	MODULE=$(MODULE) $(PYTHON_CLIENT)/venv/bin/python -m pytest clients/python/tests $(PYTEST_ARGS)
+	MODULE=$(MODULE) LANGUAGES=python-oldest build/venv/bin/python -m pytest clients/conformance --share $(PYTHON_OLDEST_SHARE) -k "not driver"

@@ -17,14 +17,15 @@ from .errors import Closed, is_passing
 if sys.version_info >= (3, 11, 3):
     from asyncio import timeout
 else:
-    from async_timeout import timeout  # redis-py needs it there too
+    from async_timeout import timeout  # type: ignore  # redis-py needs it there too
 
 
 class _Reserve:
     """The connection that is reserved for short commands, to one server."""
 
     def __init__(self) -> None:
-        self.lock, self.connection, self.checked = asyncio.Lock(), None, 0.0  # type: ignore[var-annotated]
+        self.lock, self.checked = asyncio.Lock(), 0.0
+        self.connection: Any = None
         self.is_open = False  # also while it is used
 
 

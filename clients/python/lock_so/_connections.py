@@ -93,14 +93,18 @@ class _Deadline:
 
     def __init__(self, work: Callable[[], Any], discard: Callable[[Any], None]):
         self._work, self._discard, self._done, self._lock = work, discard, threading.Event(), threading.Lock()
-        self._result, self._error, self._is_abandoned = None, None, False
+        self._result: Any = None
+        self._error: Optional[BaseException] = None
+        self._is_abandoned = False
         threading.Thread(target=self._run, name="lock-so-connect", daemon=True).start()
 
     def _run(self) -> None:
+        result: Any = None
+        error: Optional[BaseException] = None
         try:
-            result, error = self._work(), None
+            result = self._work()
         except BaseException as problem:
-            result, error = None, problem
+            error = problem
         with self._lock:
             is_abandoned = self._is_abandoned
             self._result, self._error = result, error
@@ -132,7 +136,8 @@ class _Reserve:
     """The connection that is reserved for short commands, to one server."""
 
     def __init__(self) -> None:
-        self.lock, self.connection, self.checked = threading.Lock(), None, 0.0  # type: ignore[var-annotated]
+        self.lock, self.checked = threading.Lock(), 0.0
+        self.connection: Any = None
         self.is_open = False  # also while it is used
 
 
@@ -156,7 +161,8 @@ class Connections(Places):
                 return connection, place
         work = _Deadline(lambda: self._open(key, limit), lambda found: self.give(*found))
         opening(work)
-        return work.wait(limit, self.address(key))
+        found: Tuple[Any, Place] = work.wait(limit, self.address(key))
+        return found
 
     def _open(self, key: Key, limit: float) -> Tuple[Any, Place]:
         asks = self._asks.pop(key, None)
@@ -242,7 +248,8 @@ class Connections(Places):
             return None
         work = _Deadline(lambda: (self._place(key),), lambda _: None)
         opening(work)
-        return work.wait(limit, "the cluster")[0]
+        place: Place = work.wait(limit, "the cluster")[0]
+        return place
 
     def _place(self, key: Key) -> Place:
         if self._cluster is None:

@@ -4,7 +4,7 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass
-from typing import Any, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 Key = Union[str, bytes]
 Words = List[Any]
@@ -126,6 +126,6 @@ def holders_of(info: Any) -> List[str]:
     return [text_of(_fields(one)["owner"]) for one in info.get("holders", [])]
 
 
-def _fields(reply: Any) -> dict:
+def _fields(reply: Any) -> Dict[str, Any]:
     pairs = reply.items() if isinstance(reply, dict) else zip((reply or [])[::2], (reply or [])[1::2])
     return {text_of(name): value for name, value in pairs}

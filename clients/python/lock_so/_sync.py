@@ -25,14 +25,15 @@ def _run(steps: Steps, link: Link, pause: Callable[[float], Any] = time.sleep) -
     try:
         step = next(steps)
         while True:
+            result = None
             try:
                 if isinstance(step, Send):
                     result = link.send(step.words, step.limit)
                 elif isinstance(step, Connect):
-                    result = link.connect(step.limit)
+                    link.connect(step.limit)
                 else:
                     link.rest()
-                    result = pause(step.seconds)
+                    pause(step.seconds)
             except Exception as error:
                 step = steps.throw(error)
             else:
@@ -155,7 +156,8 @@ class Cancellation:
     """Ends waits from another thread: those of acquire() with this object as `cancel`."""
 
     def __init__(self) -> None:
-        self._is_set, self._lock, self._calls = False, threading.Lock(), set()  # type: ignore[var-annotated]
+        self._is_set, self._lock = False, threading.Lock()
+        self._calls: Set[Callable[[], None]] = set()
 
     def cancel(self) -> None:
         with self._lock:
@@ -182,7 +184,8 @@ class _Acquisition:
         self._parts = parts = locks._parts
         self.attempt = Attempt(spec, wait, parts.connections, locks._max_block, locks._connect_timeout)
         self.link, self._over, self._lock = Link(parts.connections, spec.key), threading.Event(), threading.Lock()
-        self._is_done, self.helper = False, None  # type: ignore[var-annotated]
+        self._is_done = False
+        self.helper: Optional[threading.Thread] = None
         self._stopped = threading.Event()
 
     def run(self) -> Any:
@@ -229,8 +232,12 @@ class _Acquisition:
             self.attempt.given_up = True
             self._stopped.set()
             self._give_up()
-        # If the server does not respond, the waiting thread is released after this time.
-        _start(lambda: self._over.wait(GIVE_UP_WITHIN) or self.link.drop())
+        _start(self._drop_later)
+
+    def _drop_later(self) -> None:
+        """If the server does not respond, the waiting thread is released after some time."""
+        if not self._over.wait(GIVE_UP_WITHIN):
+            self.link.drop()
 
     def _give_up(self) -> None:
         self.helper = _start(self._parts.send, self.attempt.spec.key, give_up(self.attempt, self._over.is_set))
@@ -278,8 +285,8 @@ class Lock:
             log.warning("the release after %r: %s", error, problem)
 
     def _holds(self) -> List["Hold"]:
-        self._entered.__dict__.setdefault("holds", [])
-        return self._entered.holds
+        holds: List[Hold] = self._entered.__dict__.setdefault("holds", [])
+        return holds
 
 
 class Hold:

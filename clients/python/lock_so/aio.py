@@ -26,14 +26,15 @@ async def _run(steps: Steps, link: Link) -> Any:
     try:
         step = next(steps)
         while True:
+            result = None
             try:
                 if isinstance(step, Send):
                     result = await link.send(step.words, step.limit)
                 elif isinstance(step, Connect):
-                    result = await link.connect(step.limit)
+                    await link.connect(step.limit)
                 else:
                     await link.rest()
-                    result = await asyncio.sleep(step.seconds)
+                    await asyncio.sleep(step.seconds)
             except Exception as error:
                 step = steps.throw(error)
             else:
