@@ -51,6 +51,8 @@ class Words:
         if isinstance(which, str):
             which = self.kind.get(which, self.kind["lock"])
         lock = {**self.fill(which), **changes}
+        if lock["kind"] != "semaphore":
+            lock.pop("limit", None)  # a step that is played with several kinds may name it
         self._used.update(lock["keys"])
         return lock
 

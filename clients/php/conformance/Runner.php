@@ -132,7 +132,8 @@ final class Runner
         $to = $request['to'] ?? $this->to[$request['on'] ?? 'main'] ?? [];
         $client = $this->clients[$request['on'] ?? 'main'] ?? null;
         if (isset($this->children[$name])) {
-            $this->children[$name]->end();
+            // It may still give up what it could not in time.
+            $this->children["before:{$request['id']}"] = $this->children[$name];
         }
         $this->children[$name] = Child::start(static function (Channel $channel) use ($request, $to, $client): void {
             $task = new Task($channel, $request, $to, $client);
