@@ -2,20 +2,27 @@ package lockso
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
 // acquisition is one request for a lock, with an owner of its own, until it is granted, refused or given up.
 type acquisition struct {
-	client *Client
+	client *core
 	spec   *spec
 	owner  string
 	ctx    context.Context // the caller's; also ends when the client is closed
 
+	began   time.Time
+	wait    time.Duration // how long it waits at most; negative: for ever, 0: it only tries
 	limited bool
 	ends    time.Time // when the wait times out, if it is limited
-	tries   int
-	unsure  bool // the reply to a request was lost: it may have been granted, or may still arrive at the server
+	replyBy time.Time // the end of the time for the last reply, if it is limited
+
+	tries  int
+	unsure bool  // the reply to a request was lost: it may have been granted, or may still arrive at the server
+	cause  error // why the last attempt failed, if it did not get a reply
+	warned bool  // of the outage that this attempt is in
 }
 
 // answer is the reply to a blocking call, or its error.
@@ -24,55 +31,111 @@ type answer struct {
 	err   error
 }
 
-// limit ends the wait after this time, if it is not negative, and at the deadline of the context.
+// limit ends the wait after this time, if it is not negative, and at the deadline of the context. A try has no time to
+// wait, so there the deadline limits how long its reply may take.
 func (a *acquisition) limit(wait time.Duration) {
-	if wait >= 0 {
-		a.limited, a.ends = true, time.Now().Add(wait)
+	a.began, a.wait = time.Now(), wait
+	deadline, ok := a.ctx.Deadline()
+	if left := deadline.Sub(a.began); ok && wait != 0 && (wait < 0 || left < wait) {
+		a.wait = max(left, 1)
 	}
-	if deadline, ok := a.ctx.Deadline(); ok && (!a.limited || deadline.Before(a.ends)) {
-		a.limited, a.ends = true, deadline
+	if a.wait < 0 {
+		return
+	}
+	a.limited, a.ends = true, a.began.Add(a.wait)
+	a.replyBy = a.ends.Add(lateReply)
+	if wait == 0 && ok {
+		a.replyBy = a.began.Add(min(max(deadline.Sub(a.began), 1), patience))
 	}
 }
 
 // run makes one blocking call after the other, until the acquisition ends.
-func (a *acquisition) run() (*Hold, error) {
+func (a *acquisition) run() (*hold, error) {
 	var to route
 	for p := (pause{}); ; {
-		block, patience := a.nextBlock()
 		asked := time.Now()
-		conn := a.client.backend.Conn(a.spec.keys[0], to.address)
-		got, err := a.ask(conn, to, block, patience)
-		if err != nil {
-			return nil, err
+		conn, err := a.client.backend.Conn(a.ctx, a.connectWithin(), a.spec.keys[0], to.address)
+		got, block := answer{err: err}, forEver
+		if err == nil {
+			a.client.connected.Store(true)
+			var patience time.Duration
+			block, patience = a.nextBlock()
+			asked = time.Now()
+			if got, err = a.ask(conn, to, block, patience); err != nil {
+				return nil, err
+			}
+			if got.err == nil && got.reply != nil {
+				return a.granted(conn, to, got.reply, asked)
+			}
+			finish(conn, got.err)
+			a.unsure = a.unsure || lost(got.err)
 		}
-		if got.err == nil && got.reply != nil {
-			return newHold(a, conn, to, got.reply, asked), nil
-		}
-		finish(conn, got.err)
-		a.unsure = a.unsure || lost(got.err)
-		if err := a.verdict(got, block, time.Since(asked)); err != nil {
+		a.tries++
+		if err := a.verdict(got, conn != nil, block, time.Since(asked)); err != nil {
 			return nil, a.settle(err)
 		}
 		to = redirection(got.err)
 		if got.err == nil {
 			p = pause{}
-		} else if !p.sleep(a.ctx) {
-			return nil, a.settle(a.ended())
+		} else if !a.timedOut() && !a.sleep(&p) {
+			return nil, a.settle(a.over())
 		}
 	}
+}
+
+func (a *acquisition) timedOut() bool { return a.limited && !time.Now().Before(a.ends) }
+
+// cancelled returns whether the caller cancelled the context, or the client was closed. The deadline of the context is
+// not waited for in this way, because the server ends the wait then.
+func (a *acquisition) cancelled() bool {
+	err := a.ctx.Err()
+	return err != nil && !(a.limited && err == context.DeadlineExceeded)
+}
+
+// patient returns how long attempts are made, and whether there is a limit. Until a connection has succeeded once, the
+// address is probably wrong.
+func (a *acquisition) patient() (until time.Time, limited bool) {
+	if first := a.began.Add(a.client.connectTimeout); !a.client.connected.Load() && (!a.limited || first.Before(a.ends)) {
+		return first, true
+	}
+	return a.ends, a.limited
+}
+
+// connectWithin returns how long it may take to connect.
+func (a *acquisition) connectWithin() time.Duration {
+	left := a.client.connectTimeout
+	if until, limited := a.patient(); a.wait == 0 {
+		left = time.Until(a.replyBy)
+	} else if limited {
+		left = time.Until(until) + lateReply
+	}
+	return max(time.Millisecond, min(left, a.client.connectTimeout))
+}
+
+// sleep waits before the next attempt. It returns false if there is to be none.
+func (a *acquisition) sleep(p *pause) bool {
+	until, limited := a.patient()
+	delay := p.next()
+	if limited {
+		delay = min(delay, max(0, time.Until(until)))
+	}
+	select {
+	case <-time.After(delay):
+	case <-a.ctx.Done():
+	}
+	return !a.cancelled() && (!limited || time.Now().Before(until))
 }
 
 // nextBlock returns how long the server is to block the next request, and after what time its connection is given up.
 // The server must not end a fair wait early, because the waiter would lose its place in the queue. So the package ends
 // the blocking call by closing the connection, and the next call finds the place again.
 func (a *acquisition) nextBlock() (block, patience time.Duration) {
-	a.tries++
 	left := forEver
 	if a.limited {
 		left = max(0, time.Until(a.ends))
 	}
 	if left != forEver && left <= a.spec.maxBlock {
-		return left, left + lastSlack + a.spec.within
+		return left, max(time.Until(a.replyBy), lateReply/2) + a.spec.within
 	}
 	if a.spec.fair {
 		return left, a.spec.maxBlock
@@ -83,68 +146,131 @@ func (a *acquisition) nextBlock() (block, patience time.Duration) {
 // ask sends the request and waits for the reply, for patience at most.
 //
 // The caller's context does not end the request itself: the server decides whether the grant or the end of the context
-// came first. When the context ends, the wait is cancelled on another connection, and the server replies to the
+// came first. When the context is cancelled, the wait is cancelled on another connection, and the server replies to the
 // request. An error means that the acquisition was given up in this way, and that nothing is left to do.
 func (a *acquisition) ask(conn Conn, to route, block, patience time.Duration) (answer, error) {
 	ctx, cancel := a.client.within(a.ctx, patience)
 	defer cancel()
-	answers, done, enough := make(chan answer, 1), make(chan struct{}), make(chan struct{})
+	answers, done := make(chan answer, 1), make(chan struct{})
 	stop := context.AfterFunc(a.ctx, func() {
 		defer close(done)
-		defer time.AfterFunc(politeness, func() { close(enough) }).Stop()
-		defer time.AfterFunc(deadAfter, cancel).Stop() // if the connection is still being made
-		a.takeBack(conn, answers)
+		if a.cancelled() {
+			a.takeBack(conn, answers)
+		}
 	})
 	reply, err := perform(ctx, conn, to, a.spec.acquire(a.owner, block))
-	if stop() {
+	if stop() || !a.cancelled() {
 		return answer{reply, err}, nil
 	}
 	answers <- answer{reply, err}
 	select {
 	case <-done:
-	case <-enough:
+	case <-time.After(lateReply):
 	}
-	return answer{}, a.ended()
+	return answer{}, a.over()
 }
 
-// ended is the error for the end of the acquisition's context: the client was closed, or the caller's context ended.
-func (a *acquisition) ended() error {
-	if context.Cause(a.ctx) == ErrClosed {
-		return a.spec.fail(ErrClosed, "", nil)
+// granted makes a hold of a grant.
+func (a *acquisition) granted(conn Conn, to route, reply any, asked time.Time) (*hold, error) {
+	h := newHold(a, conn, to, reply, asked)
+	if !a.client.add(h) { // closed meanwhile
+		h.unlock(context.Background())
+		return nil, a.spec.closed()
 	}
-	return a.spec.fail(ErrNotAcquired, "", a.ctx.Err())
+	return h, nil
 }
 
-// verdict returns the error with which the acquisition ends after an answer that was no grant, or nil if it continues.
-func (a *acquisition) verdict(got answer, block, waited time.Duration) error {
-	timedOut := a.limited && !time.Now().Before(a.ends)
+// over is the error for the end of the acquisition: the client was closed, the caller's context was cancelled, the wait
+// has timed out, or there never was a connection.
+func (a *acquisition) over() error {
+	waited := time.Since(a.began)
 	switch {
+	case context.Cause(a.ctx) == ErrClosed:
+		return a.spec.closed()
+	case a.cancelled():
+		return a.spec.notAcquired(waited, a.ctx.Err())
+	case a.cause == nil && a.wait > 0:
+		return a.spec.notAcquired(a.wait, nil, context.DeadlineExceeded).heldBy(a.holders())
+	case a.cause == nil:
+		return a.spec.notAcquired(0, nil).heldBy(a.holders())
+	case a.wait > 0 && a.timedOut() && codeOf(a.cause) == "":
+		return a.spec.notAcquired(a.wait, a.cause, context.DeadlineExceeded, ErrConnection)
+	case a.wait > 0 && a.timedOut():
+		return a.spec.notAcquired(a.wait, a.cause, context.DeadlineExceeded)
+	}
+	return a.spec.wrap(a.cause, "")
+}
+
+// verdict returns the error with which the acquisition ends after an attempt that got no grant, or nil if it continues.
+func (a *acquisition) verdict(got answer, connected bool, block, waited time.Duration) error {
+	switch {
+	case a.cancelled():
+		return a.over()
 	case got.err != nil && !passing(got.err):
-		return a.spec.wrap(got.err)
-	case got.err != nil && timedOut && (a.tries > 1 || waited > lastSlack/4): // a call that failed at once had an old connection
-		return a.spec.wrap(got.err)
+		return a.spec.wrap(got.err, a.client.backend.Address(a.spec.keys[0]))
 	case got.err != nil:
+		a.cause = got.err
+		if connected && waited >= time.Second {
+			a.warned = false // a connection that lasts ends an outage, and this is the next one
+		}
+		// A call that failed at once had an old connection.
+		if a.timedOut() && (a.tries > 1 || !connected || waited > lateReply/2) {
+			return a.over()
+		}
+		a.warn(connected || a.client.connected.Load())
 		return nil
-	case timedOut || block == 0 || block == forEver:
-		return a.spec.fail(ErrNotAcquired, "", nil)
-	case waited < block-10*time.Millisecond: // another client ended the wait by LOCK.CANCEL
-		return a.spec.fail(ErrNotAcquired, "", nil)
+	}
+	a.cause, a.warned = nil, false
+	switch {
+	case a.timedOut() || block == 0:
+		return a.over()
+	case block == forEver || waited < block-10*time.Millisecond: // another client ended the wait by LOCK.CANCEL
+		return a.spec.notAcquired(time.Since(a.began), nil).heldBy(a.holders())
 	}
 	return nil
 }
 
-// settle cancels requests whose reply was lost, and returns the error. It waits at most two seconds for that, counted
-// from the time-out of the wait if the wait has timed out.
+// warn logs an outage, once, if the wait goes on.
+func (a *acquisition) warn(connected bool) {
+	if a.warned || !connected || codeOf(a.cause) != "" && !full(a.cause) || a.timedOut() {
+		return
+	}
+	a.warned = true
+	address := addressOf(a.cause, a.client.backend.Address(a.spec.keys[0]))
+	a.client.log.Warn(a.spec.String() + ": no connection to " + address + " (" + a.cause.Error() + "); the wait goes on")
+}
+
+// holders asks who holds the lock, in what is left of the time by which an acquisition may be late.
+func (a *acquisition) holders() (owners []string) {
+	by := time.Now().Add(late - late/5)
+	if a.limited && a.timedOut() && a.wait > 0 {
+		by = a.ends.Add(late - late/5)
+	}
+	ctx, cancel := a.client.within(a.ctx, time.Until(by))
+	defer cancel()
+	for _, key := range a.spec.keys {
+		reply, _ := a.client.backend.Do(ctx, onKey("LOCK.INFO", key, "COUNT", "0"))
+		if owners = holdersOf(reply); len(owners) > 0 || time.Now().After(by) {
+			break
+		}
+	}
+	return owners
+}
+
+// settle cancels requests whose reply was lost, and returns the error. That continues in the background if it takes
+// longer than an acquisition may be late.
 func (a *acquisition) settle(err error) error {
 	if !a.unsure {
 		return err
 	}
-	enough := politeness
-	if late := time.Since(a.ends); a.limited && late > 0 {
-		enough = max(politeness-late-politeness/10, politeness/10)
+	enough := lateReply
+	if a.timedOut() {
+		enough = time.Until(a.ends.Add(late - late/5))
 	}
 	done := make(chan struct{})
+	a.client.begin() // before Lock returns, so that Close waits for it
 	go func() {
+		defer a.client.end()
 		defer close(done)
 		a.takeBack(nil, nil)
 	}()
@@ -179,12 +305,16 @@ func (a *acquisition) takeBack(conn Conn, pending <-chan answer) {
 		if empty > 1 || empty == 1 && !a.unsure {
 			break
 		}
+		delay := p.next()
+		if a.unsure {
+			delay = max(delay, late)
+		}
 		select {
 		case got := <-pending:
 			a.unsure = a.unsure || lost(got.err)
 			finish(conn, got.err)
 			pending = nil
-		case <-p.next():
+		case <-time.After(delay):
 		}
 	}
 	if pending != nil {
@@ -203,7 +333,7 @@ func part(conn Conn, pending <-chan answer) {
 }
 
 // cancel ends the wait of an owner, or releases its hold. It returns whether there was one or the other.
-func (c *Client) cancel(ctx context.Context, s *spec, owner string) (bool, error) {
+func (c *core) cancel(ctx context.Context, s *spec, owner string) (bool, error) {
 	reply, resent, err := c.call(ctx, s.cancelCommand(owner))
 	if err != nil || reply != int64(0) || !s.multi {
 		return resent || reply != int64(0), err
@@ -213,4 +343,32 @@ func (c *Client) cancel(ctx context.Context, s *spec, owner string) (bool, error
 		return false, nil
 	}
 	return true, err
+}
+
+// holdersOf returns the owners in the reply of LOCK.INFO.
+func holdersOf(reply any) (owners []string) {
+	holders, _ := field(reply, "holders").([]any)
+	for _, holder := range holders {
+		if owner, ok := field(holder, "owner").(string); ok && !slices.Contains(owners, owner) {
+			owners = append(owners, owner)
+		}
+	}
+	return owners
+}
+
+// field returns a field of a map, which RESP2 sends as an array.
+func field(reply any, name string) any {
+	switch reply := reply.(type) {
+	case map[string]any:
+		return reply[name]
+	case map[any]any:
+		return reply[name]
+	case []any:
+		for i := 0; i+1 < len(reply); i += 2 {
+			if reply[i] == name {
+				return reply[i+1]
+			}
+		}
+	}
+	return nil
 }

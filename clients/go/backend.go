@@ -1,6 +1,9 @@
 package lockso
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Command is one command for the server: its arguments, and which of them are keys.
 type Command struct {
@@ -20,23 +23,25 @@ func (c Command) Key() string {
 
 // Backend is what a package for a client library gives to [New]: connections that are used for locks only.
 //
-// A reply is nil, an int64 or a string. An error reply of the server is wrapped by [ServerError]. Every other error
-// means that the connection is lost, and that the command may or may not have been executed.
+// A reply is nil, an int64, a string, an array or a map. An error reply of the server is wrapped by [ServerError].
+// Every other error means that the connection is lost, and that the command may or may not have been executed.
 type Backend interface {
 	// Do sends a short command to the master that serves its key. It is not queued behind a wait, and is sent once.
 	// It ends at the deadline of ctx, which is always set.
 	Do(ctx context.Context, cmd Command) (any, error)
-	// Conn returns a connection for one wait, to the node at this address, or to the master of the key if it is "".
-	// It is not established before its first Do.
-	Conn(key, address string) Conn
+	// Conn returns a connection for one wait, to the node at this address, or to the master of the key if it is "". It
+	// is established if none is idle, until ctx ends and for within at most; after an error no command was sent. When
+	// Conn returns, a connection is open on which Do can send commands for the key.
+	Conn(ctx context.Context, within time.Duration, key, address string) (Conn, error)
+	// Address is the address of the server that serves the key, for messages, as far as it is known.
+	Address(key string) string
 	// Close closes all connections.
 	Close() error
 }
 
 // Conn is a connection that serves one caller at a time. In the end, exactly one of Close and Keep must be called.
 type Conn interface {
-	// Do sends a command, once, and waits for its reply until the deadline of ctx, which is always set. While the
-	// connection is being established, the end of ctx ends it too.
+	// Do sends a command, once, and waits for its reply until the deadline of ctx, which is always set.
 	// After an error that is no ServerError the connection cannot be used any more.
 	Do(ctx context.Context, cmd Command) (any, error)
 	// Close closes the connection, also during a Do of another goroutine. It may be called again, and after Keep.

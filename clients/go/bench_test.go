@@ -3,14 +3,18 @@ package lockso
 import (
 	"context"
 	"testing"
+	"time"
 )
 
 // nothing replies at once, so that a benchmark measures the package alone.
 type nothing struct{}
 
 func (nothing) Do(context.Context, Command) (any, error) { return int64(0), nil }
-func (nothing) Conn(string, string) Conn                 { return nothingConn{} }
-func (nothing) Close() error                             { return nil }
+func (nothing) Conn(context.Context, time.Duration, string, string) (Conn, error) {
+	return nothingConn{}, nil
+}
+func (nothing) Address(string) string { return "" }
+func (nothing) Close() error          { return nil }
 
 type nothingConn struct{}
 

@@ -16,67 +16,138 @@ package lockso
 
 import (
 	"context"
+	"log/slog"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
 	forEver = time.Duration(-1)
 
-	// How late a reply may be before its connection is considered lost: at the end of a blocking call (slack), and when
-	// the wait times out (lastSlack), because Lock must return within two seconds of that.
-	slack     = 2 * time.Second
-	lastSlack = time.Second
-	// How long a caller that gave up waits until its request is cancelled. Then the cancellation continues in the
-	// background.
-	politeness = 2 * time.Second
+	// How late Lock returns at most: the reply to its last request is waited for until lateReply, and the rest is for
+	// giving up and for the holders.
+	late      = 100 * time.Millisecond
+	lateReply = 60 * time.Millisecond
 	// After this time without a reply, the connection of a cancelled wait is considered dead.
-	deadAfter = politeness * 3 / 4
+	deadAfter = lateReply * 2 / 3
+	// How late the reply may be at the end of a blocking call that is not the last one, before its connection is
+	// considered lost.
+	slack = 2 * time.Second
+	// How long Unlock waits after its context has ended, and Close for what is in progress.
+	politeness = 2 * time.Second
 	// How long a short command may take before it is sent again on another connection.
 	patience = 3 * time.Second
 )
 
 // Client creates locks. Many goroutines may use it at once.
-type Client struct {
-	backend Backend
-	life    context.Context // ends when Close begins, which ends all waits
-	die     context.CancelFunc
-	idle    chan struct{} // closed when nothing is in progress any more after that
-	agenda  agenda        // of all holds: renewals, and when leases expire
+//
+// A client that is no longer reachable, nor any of its locks and holds, is closed.
+type Client struct{ core *core }
 
-	mu   sync.Mutex
-	busy int // how many acquisitions, cancellations and releases are in progress; 1 more until Close
+// core is what the background work of a client refers to, so that a client that nobody refers to can be collected.
+type core struct {
+	backend        Backend
+	connectTimeout time.Duration
+	log            *slog.Logger
+	connected      atomic.Bool     // a connection has succeeded
+	life           context.Context // ends when Close begins, which ends all waits
+	die            context.CancelFunc
+	gone           context.Context // ends when the connections are closed
+	leave          context.CancelFunc
+	idle           chan struct{} // closed when nothing is in progress any more after the beginning of Close
+	agenda         agenda        // of all holds: renewals, and when leases expire
+
+	mu    sync.Mutex
+	busy  int // how many acquisitions, cancellations and releases are in progress; 1 more until Close
+	holds map[*hold]struct{}
 }
+
+// ClientOption changes a default of a client.
+type ClientOption func(*core)
+
+// ConnectTimeout is how long an attempt to connect may take, and after what time Lock returns [ErrConnection] if no
+// connection of the client has ever succeeded: 5 seconds by default. Once connected, waits survive outages.
+func ConnectTimeout(d time.Duration) ClientOption {
+	return func(c *core) { c.connectTimeout = max(d, time.Millisecond) }
+}
+
+// Logger is where outages and holds that were never released are logged, [slog.Default] by default.
+func Logger(log *slog.Logger) ClientOption { return func(c *core) { c.log = log } }
+
+// Connected is for packages such as lockso/rueidis: a connection has succeeded already.
+func Connected() ClientOption { return func(c *core) { c.connected.Store(true) } }
 
 // New creates a client on these connections, and Close closes them. It is for packages such as lockso/goredis.
-func New(backend Backend) *Client {
-	c := &Client{backend: backend, idle: make(chan struct{}), busy: 1}
+func New(backend Backend, options ...ClientOption) *Client {
+	c := &core{
+		backend: backend, connectTimeout: 5 * time.Second, log: slog.Default(), idle: make(chan struct{}), busy: 1,
+		holds: map[*hold]struct{}{},
+	}
+	for _, option := range options {
+		option(c)
+	}
 	c.life, c.die = context.WithCancel(context.Background())
-	return c
+	c.gone, c.leave = context.WithCancel(context.Background())
+	client := &Client{c}
+	runtime.AddCleanup(client, func(c *core) {
+		if c.life.Err() == nil {
+			go c.close(politeness)
+		}
+	}, c)
+	return client
 }
 
-// Close ends all waits with [ErrClosed], waits at most two seconds for releases in progress, and closes the
-// connections. Holds that were not released end when their leases expire. The user's own client stays open.
-func (c *Client) Close() error {
+// Close is Shutdown within two seconds.
+func (c *Client) Close() error { return c.core.close(politeness) }
+
+// Shutdown ends all waits with [ErrClosed], releases what is held, waits until ctx ends for what is in progress, and
+// closes the connections. What could not be released by then ends when its lease expires. The user's own client stays
+// open. The error is that of ctx, if something was left to do, or of the client library.
+func (c *Client) Shutdown(ctx context.Context) error { return c.core.shutdown(ctx) }
+
+func (c *core) close(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return c.shutdown(ctx)
+}
+
+func (c *core) shutdown(ctx context.Context) error {
 	c.mu.Lock()
 	first := c.life.Err() == nil
 	c.die()
+	holds := c.holds
+	c.holds = nil
 	c.mu.Unlock()
 	if !first {
 		return nil
 	}
+	for h := range holds {
+		c.begin()
+		go func() {
+			defer c.end()
+			h.unlock(ctx)
+		}()
+	}
 	c.end()
+	var err error
 	select {
 	case <-c.idle:
-	case <-time.After(politeness):
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	return c.backend.Close()
+	c.leave()
+	if failed := c.backend.Close(); err == nil {
+		err = failed
+	}
+	return err
 }
 
 // begin counts an operation that Close waits for, until end. It returns false if the client is closed already.
-func (c *Client) begin() bool {
+func (c *core) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.busy == 0 {
@@ -86,7 +157,7 @@ func (c *Client) begin() bool {
 	return true
 }
 
-func (c *Client) end() {
+func (c *core) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.busy--
@@ -95,59 +166,77 @@ func (c *Client) end() {
 	}
 }
 
+// add records a hold, which Close releases. It returns false if the client is being closed already.
+func (c *core) add(h *hold) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holds == nil {
+		return false
+	}
+	c.holds[h] = struct{}{}
+	return true
+}
+
+func (c *core) remove(h *hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.holds, h)
+}
+
 // Lock is LOCK.ACQUIRE: waiters are granted the lock in their order, but a newcomer may acquire it first if it is free.
 func (c *Client) Lock(key string, options ...Option) *Lock {
-	return c.one("LOCK.ACQUIRE", key, options)
+	return c.lock(&spec{kind: "lock", command: "LOCK.ACQUIRE"}, []string{key}, options)
 }
 
 // Fair is LOCK.FAIR: the same lock, strictly first come, first served. A waiter keeps its place if its connection is
 // lost.
 func (c *Client) Fair(key string, options ...Option) *Lock {
-	lock := c.one("LOCK.FAIR", key, options)
-	lock.spec.fair = true
-	return lock
+	return c.lock(&spec{kind: "fair lock", command: "LOCK.FAIR", fair: true}, []string{key}, options)
 }
 
 // Read is LOCK.RWREAD: a read lock, which many owners may hold at once.
 func (c *Client) Read(key string, options ...Option) *Lock {
-	lock := c.one("LOCK.RWREAD", key, options)
-	lock.spec.release = []string{"READ"}
-	return lock
+	s := &spec{kind: "read lock", command: "LOCK.RWREAD", release: []string{"READ"}, tokenless: true}
+	return c.lock(s, []string{key}, options)
 }
 
 // Write is LOCK.RWWRITE: a write lock, which one owner holds alone.
 func (c *Client) Write(key string, options ...Option) *Lock {
-	lock := c.one("LOCK.RWWRITE", key, options)
-	lock.spec.release = []string{"WRITE"}
-	return lock
+	return c.lock(&spec{kind: "write lock", command: "LOCK.RWWRITE", release: []string{"WRITE"}}, []string{key}, options)
 }
 
 // Semaphore is LOCK.SEMAPHORE: at most limit permits are held at once, by all owners that use this limit.
 func (c *Client) Semaphore(key string, limit int, options ...Option) *Lock {
-	lock := c.one("LOCK.SEMAPHORE", key, options)
-	lock.spec.limit = limit
-	lock.spec.release = []string{"PERMITS", strconv.Itoa(lock.spec.permits)}
+	s := &spec{kind: "semaphore", command: "LOCK.SEMAPHORE", semaphore: true, limit: limit, tokenless: true}
+	s.require(limit > 0, "limit must be at least 1, not %d", limit)
+	lock := c.lock(s, []string{key}, options)
+	s.release = []string{"PERMITS", strconv.Itoa(s.permits)}
 	return lock
 }
 
 // Multi is LOCK.MACQUIRE: the locks of all keys, or none. In a cluster the keys must share a slot, as {a}1 and {a}2 do.
 func (c *Client) Multi(keys []string, options ...Option) *Lock {
-	spec := newSpec("LOCK.MACQUIRE", slices.Clone(keys), options)
-	spec.multi = true
-	return &Lock{client: c, spec: spec}
+	s := &spec{kind: "multi-key lock", command: "LOCK.MACQUIRE", multi: true, tokenless: true}
+	s.require(len(keys) > 0, "keys must not be empty")
+	return c.lock(s, slices.Clone(keys), options)
 }
 
-func (c *Client) one(command, key string, options []Option) *Lock {
-	return &Lock{client: c, spec: newSpec(command, []string{key}, options)}
+func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
+	s.keys = keys
+	s.maxBlock, s.lease, s.wait, s.renew, s.permits = 30*time.Second, 30*time.Second, forEver, true, 1
+	for _, option := range options {
+		option(s)
+	}
+	return &Lock{client: c, spec: s}
 }
 
 // call sends a short command, again and again while its error is transient, until it has a reply or ctx ends.
 // resent means that an earlier attempt may have been executed too.
-func (c *Client) call(ctx context.Context, cmd Command) (reply any, resent bool, err error) {
+func (c *core) call(ctx context.Context, cmd Command) (reply any, resent bool, err error) {
 	var to route
 	for p := (pause{}); ; {
 		reply, err = c.once(ctx, cmd, to)
-		if err == nil || !passing(err) {
+		if err == nil || !passing(err) || c.gone.Err() != nil {
 			return reply, resent, err
 		}
 		resent = resent || lost(err)
@@ -158,8 +247,10 @@ func (c *Client) call(ctx context.Context, cmd Command) (reply any, resent bool,
 	}
 }
 
-func (c *Client) once(ctx context.Context, cmd Command, to route) (any, error) {
-	if end, _ := ctx.Deadline(); time.Until(end) > patience { // there is always a deadline
+func (c *core) once(ctx context.Context, cmd Command, to route) (any, error) {
+	end, _ := ctx.Deadline() // there is always one
+	left := time.Until(end)
+	if left > patience {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
@@ -167,7 +258,10 @@ func (c *Client) once(ctx context.Context, cmd Command, to route) (any, error) {
 	if to.address == "" && !cmd.Waits {
 		return c.backend.Do(ctx, cmd)
 	}
-	conn := c.backend.Conn(cmd.Key(), to.address)
+	conn, err := c.backend.Conn(ctx, left, cmd.Key(), to.address)
+	if err != nil {
+		return nil, err
+	}
 	reply, err := perform(ctx, conn, to, cmd)
 	finish(conn, err)
 	return reply, err
@@ -196,15 +290,15 @@ func finish(conn Conn, err error) {
 // pause is the delay between attempts. It grows from 20 to 500 milliseconds.
 type pause struct{ last time.Duration }
 
-func (p *pause) next() <-chan time.Time {
+func (p *pause) next() time.Duration {
 	p.last = min(max(2*p.last, 20*time.Millisecond), 500*time.Millisecond)
-	return time.After(p.last)
+	return p.last
 }
 
 // sleep returns false, at once, when ctx ends.
 func (p *pause) sleep(ctx context.Context) bool {
 	select {
-	case <-p.next():
+	case <-time.After(p.next()):
 		return true
 	case <-ctx.Done():
 		return false

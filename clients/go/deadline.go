@@ -13,7 +13,7 @@ type until struct {
 }
 
 // within returns a context that ends after this time, and not with ctx. cancel must be called.
-func (c *Client) within(ctx context.Context, d time.Duration) (_ context.Context, cancel func()) {
+func (c *core) within(ctx context.Context, d time.Duration) (_ context.Context, cancel func()) {
 	inner, end := context.WithCancel(context.WithoutCancel(ctx))
 	u, entry := until{inner, time.Now().Add(d)}, &date{index: -1}
 	c.agenda.set(entry, u.end, end)

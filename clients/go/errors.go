@@ -2,73 +2,131 @@ package lockso
 
 import (
 	"errors"
+	"fmt"
+	"net"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // The kinds of errors, for errors.Is. Every error of this package is an [Error], and one of these.
 var (
-	// ErrNotAcquired means that the lock could not be acquired in time. If the context ended the wait, the error is
-	// context.Canceled or context.DeadlineExceeded too.
+	// ErrOption means that an option of the lock cannot be. Nothing was sent.
+	ErrOption = errors.New("invalid option")
+	// ErrNotAcquired means that the lock could not be acquired in time. If [Wait] or the deadline of the context was the
+	// limit, the error is context.DeadlineExceeded too, and context.Canceled if the context was cancelled. If the last
+	// attempt failed because of the connection, it is ErrConnection too.
 	ErrNotAcquired = errors.New("not acquired")
-	// ErrNotHeld means that the hold was lost before it was released: another owner may have held the lock since then.
-	ErrNotHeld = errors.New("no longer held")
+	// ErrNotHeld means that the hold was lost before it was released, or that it was released before. If it was lost,
+	// another owner may have held the lock since then.
+	ErrNotHeld = errors.New("not held")
 	// ErrDeadlock means that the wait would have closed a cycle. The text of the error names the cycle.
 	ErrDeadlock = errors.New("deadlock")
 	// ErrNoReplicas means that too few replicas have acknowledged the grant. The lock is not held.
 	ErrNoReplicas = errors.New("not enough replicas")
 	// ErrRefused means that the server replied with another error, whose first word is Error.Code.
 	ErrRefused = errors.New("refused by the server")
+	// ErrNoModule means that the server does not know the commands, because lock.so is not loaded. It is ErrRefused too.
+	ErrNoModule = errors.New("lock.so is not loaded")
 	// ErrConnection means that no server replied in time. It wraps the error of the client library.
-	ErrConnection = errors.New("no answer from the server")
+	ErrConnection = errors.New("no connection")
 	// ErrClosed means that the client has been closed.
-	ErrClosed = errors.New("the client is closed")
+	ErrClosed = errors.New("these locks are closed")
 )
 
 // Error is the type of every error that concerns a lock, for errors.As.
 type Error struct {
-	Keys []string // the keys of the lock
-	Code string   // the first word of the server's error, or ""
+	Keys    []string      // the keys of the lock
+	Code    string        // the first word of the server's error, or ""
+	Waited  time.Duration // of ErrNotAcquired: for how long
+	Holders []string      // of ErrNotAcquired: the owners that hold the lock, if they are known
 
-	kind  error // one of the values above
-	cause error // the error of the client library or of the context, or nil
+	text string
+	is   []error // one of the values above, and what caused it
 }
 
-// Error returns the keys of the lock, what went wrong, and why.
-func (e *Error) Error() string {
-	text := "lockso: " + strings.Join(e.Keys, ", ") + ": " + e.kind.Error()
-	if e.cause != nil {
-		text += ": " + e.cause.Error()
-	}
-	return text
-}
+// Error returns which lock it is, what went wrong, and why.
+func (e *Error) Error() string { return e.text }
 
 // Unwrap returns the kind of the error and its cause, for errors.Is and errors.As.
-func (e *Error) Unwrap() []error {
-	if e.cause == nil {
-		return []error{e.kind}
+func (e *Error) Unwrap() []error { return e.is }
+
+// String is how messages name the lock: its kind and its keys.
+func (s *spec) String() string {
+	keys := make([]string, len(s.keys))
+	for i, key := range s.keys {
+		keys[i] = strconv.Quote(key)
 	}
-	return []error{e.kind, e.cause}
+	return s.kind + " " + strings.Join(keys, ", ")
 }
 
-// wrap makes an Error of an error of a Backend.
-func (s *spec) wrap(err error) error {
-	code := codeOf(err)
+func (s *spec) fail(text string, is ...error) *Error {
+	return &Error{Keys: s.keys, text: text, is: is}
+}
+
+func (s *spec) closed() *Error { return s.fail(s.String()+": "+ErrClosed.Error(), ErrClosed) }
+
+// notHeld says why the lock is not held.
+func (s *spec) notHeld(why string, cause ...error) *Error {
+	return s.fail(s.String()+" is not held: "+why, append([]error{ErrNotHeld}, cause...)...)
+}
+
+// wrap makes an Error of an error of a Backend, on the server with this address.
+func (s *spec) wrap(err error, address string) *Error {
+	code, text := codeOf(err), err.Error()
 	kind := ErrRefused
 	switch code {
 	case "":
 		kind = ErrConnection
+		text = "no connection: " + text
 	case "NOTHELD":
-		kind = ErrNotHeld
+		return s.notHeld(reported, err)
 	case "DEADLOCK":
 		kind = ErrDeadlock
 	case "NOREPLICAS":
 		kind = ErrNoReplicas
 	}
-	return s.fail(kind, code, err)
+	is := []error{kind, err}
+	if strings.Contains(strings.ToLower(text), "unknown command") {
+		text = "unknown command: is lock.so loaded on " + address + "?"
+		is = append(is, ErrNoModule)
+	}
+	e := s.fail(s.String()+": "+text, is...)
+	e.Code = code
+	return e
 }
 
-func (s *spec) fail(kind error, code string, cause error) error {
-	return &Error{Keys: s.keys, Code: code, kind: kind, cause: cause}
+const reported = "the server reported its loss"
+
+// notAcquired is the error for a wait of this time, or for a try if it is 0. why is the cause that is shown, or nil.
+func (s *spec) notAcquired(waited time.Duration, why error, is ...error) *Error {
+	text := s.String() + " was not acquired"
+	if waited > 0 {
+		text += " within " + strconv.FormatFloat(waited.Round(time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+	}
+	if why != nil {
+		text += ": " + why.Error()
+		is = append(is, why)
+	}
+	e := s.fail(text, append([]error{ErrNotAcquired}, is...)...)
+	e.Waited, e.Code = waited, codeOf(why)
+	return e
+}
+
+// heldBy adds the holders, if they are known.
+func (e *Error) heldBy(owners []string) *Error {
+	e.Holders = owners
+	switch n := len(owners); {
+	case n == 1:
+		e.text += ": held by " + owners[0]
+	case n == 2:
+		e.text += ": held by " + owners[0] + " and " + owners[1]
+	case n == 3:
+		e.text += fmt.Sprintf(": held by %s, %s and 1 other", owners[0], owners[1])
+	case n > 3:
+		e.text += fmt.Sprintf(": held by %s, %s and %d others", owners[0], owners[1], n-2)
+	}
+	return e
 }
 
 // codeOf is the first word of an error reply of the server, or "" for any other error.
@@ -91,11 +149,32 @@ func passing(err error) bool {
 	case "", "READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK":
 		return true
 	}
-	return false
+	return full(err)
 }
 
-// lost returns whether the command may or may not have been executed.
-func lost(err error) bool { return err != nil && codeOf(err) == "" }
+// full returns whether the server has as many clients as it accepts. It replies so to a new connection.
+func full(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "max number of clients")
+}
+
+// lost returns whether the command may or may not have been executed. It was not sent if the connection could not be
+// made, or if the server had as many clients as it accepts.
+func lost(err error) bool {
+	return err != nil && codeOf(err) == "" && !full(err) && !undialed(err)
+}
+
+func undialed(err error) bool {
+	failed, ok := errors.AsType[*net.OpError](err)
+	return ok && failed.Op == "dial"
+}
+
+// addressOf is the address to which a connection failed, or otherwise the one that is known.
+func addressOf(err error, known string) string {
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Addr != nil {
+		return failed.Addr.String()
+	}
+	return known
+}
 
 // route is where a redirection sends a command: an address of the cluster, or "" for the master of the key.
 type route struct {

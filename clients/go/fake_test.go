@@ -3,16 +3,23 @@ package lockso
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// ownerLength is the length of what rand.Text returns. No other argument has this length.
-const ownerLength = 26
+// anOwner is what an owner looks like. No other argument does.
+var anOwner = regexp.MustCompile(`^[^:]+:[0-9]+:[0-9a-f]{16}$`)
 
-var errCut = errors.New("the connection was cut")
+var (
+	errCut    = errors.New("the connection was cut")
+	errSilent = errors.New("no reply")
+)
 
 // fake is a Backend whose replies come from a test.
 type fake struct {
@@ -26,15 +33,36 @@ type fake struct {
 	answer func(command string) (any, error)
 	conns  []*fakeConn
 	closed bool
+	dial   func() error // fails to connect; nil: connects at once
+	info   any          // the reply of LOCK.INFO, which is not recorded
+	logged strings.Builder
 }
 
 type hang struct{}
 
+// blocks is the reply of a server whose lock is held: null after the time of BLOCK.
+type blocks struct{}
+
 func newFake(t *testing.T, answer func(string) (any, error)) (*fake, *Client) {
 	f := &fake{t: t, owners: map[string]bool{}, answer: answer}
-	c := New(f)
+	c := New(f, Logger(slog.New(slog.NewTextHandler(writer{f}, nil))))
 	t.Cleanup(func() { c.Close() })
 	return f, c
+}
+
+// writer collects what is logged.
+type writer struct{ f *fake }
+
+func (w writer) Write(text []byte) (int, error) {
+	w.f.mu.Lock()
+	defer w.f.mu.Unlock()
+	return w.f.logged.Write(text)
+}
+
+func (f *fake) warnings() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.logged.String()
 }
 
 // answered records a command, and returns the test's answer to it.
@@ -42,7 +70,7 @@ func (f *fake) answered(cmd Command) (any, error) {
 	words := make([]string, len(cmd.Args))
 	f.mu.Lock()
 	for i, word := range cmd.Args {
-		if len(word) == ownerLength {
+		if anOwner.MatchString(word) {
 			f.owners[word] = true
 			word = "#"
 		}
@@ -59,6 +87,9 @@ func (f *fake) Do(ctx context.Context, cmd Command) (any, error) {
 	if _, ok := ctx.Deadline(); !ok || cmd.Waits {
 		f.t.Errorf("%v has no deadline, or it waits", cmd.Args)
 	}
+	if cmd.Args[0] == "LOCK.INFO" {
+		return f.info, nil
+	}
 	reply, err := f.answered(cmd)
 	if _, ok := reply.(hang); ok {
 		<-ctx.Done()
@@ -67,12 +98,24 @@ func (f *fake) Do(ctx context.Context, cmd Command) (any, error) {
 	return reply, err
 }
 
-func (f *fake) Conn(key, address string) Conn {
+func (f *fake) Address(string) string { return "127.0.0.1:6379" }
+
+func (f *fake) Conn(ctx context.Context, within time.Duration, key, address string) (Conn, error) {
+	if f.dial != nil {
+		ctx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		if err := f.dial(); err == errSilent {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		} else if err != nil {
+			return nil, err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := &fakeConn{fake: f, address: address, over: make(chan struct{}), null: make(chan struct{})}
+	c := &fakeConn{fake: f, address: address, over: make(chan struct{}), null: make(chan struct{}, 1)}
 	f.conns = append(f.conns, c)
-	return c
+	return c, nil
 }
 
 func (f *fake) Close() error {
@@ -111,7 +154,19 @@ type fakeConn struct {
 
 func (c *fakeConn) Do(ctx context.Context, cmd Command) (any, error) {
 	reply, err := c.fake.answered(cmd)
-	if _, ok := reply.(hang); !ok {
+	if _, number := reply.(int64); number && cmd.Args[0] == "LOCK.WATCH" {
+		reply = blocks{} // the test is not about watches
+	}
+	switch reply.(type) {
+	case hang:
+	case blocks:
+		if i := slices.Index(cmd.Args, "BLOCK"); i > 0 {
+			ms, _ := strconv.Atoi(cmd.Args[i+1])
+			time.AfterFunc(time.Duration(ms)*time.Millisecond, func() { c.null <- struct{}{} })
+		} else {
+			return nil, nil
+		}
+	default:
 		return reply, err
 	}
 	select {

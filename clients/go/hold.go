@@ -3,85 +3,136 @@ package lockso
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 )
 
 // Hold is a granted lock, until it is released or lost. Many goroutines may use it at once.
+//
+// Keep it until you call Unlock: a hold that is no longer reachable, nor any of its contexts, is released, with a
+// warning in the log.
 type Hold struct {
-	client *Client
+	client    *Client // so that it is not collected
+	hold      *hold
+	forgotten runtime.Cleanup
+}
+
+// hold is what the background work of a hold refers to.
+type hold struct {
+	client *core
 	spec   *spec
 	owner  string
 	token  int64
 
-	ctx    context.Context // of the work under the lock, and of the background work: renewals, watches
-	cancel context.CancelCauseFunc
-	lost   chan struct{}
+	ctx     context.Context // of the work under the lock, and of the background work: renewals, watches
+	cancel  context.CancelCauseFunc
+	lost    chan struct{}
+	granted time.Time
+	watched sync.Once
 
 	mu       sync.Mutex
 	released bool
-	isLost   bool
+	why      string    // why it is lost, or ""
 	ends     time.Time // when the lease that the server confirmed last expires
 	next     date      // when the lease is renewed or expires
+	watches  date      // when the watch begins
 }
 
 // newHold creates the hold for a grant, and begins its background work. The request was sent at asked.
-func newHold(a *acquisition, conn Conn, to route, reply any, asked time.Time) *Hold {
-	h := &Hold{client: a.client, spec: a.spec, owner: a.owner, lost: make(chan struct{})}
-	h.next.index = -1
+func newHold(a *acquisition, conn Conn, to route, reply any, asked time.Time) *hold {
+	h := &hold{client: a.client, spec: a.spec, owner: a.owner, lost: make(chan struct{})}
+	h.next.index, h.watches.index = -1, -1
 	if token, ok := reply.(int64); ok && a.spec.fenced {
 		h.token = token
 	}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(a.ctx))
 	// After a wait, the time of the grant is not known. The reply is assumed to have taken at most a tenth of the
 	// lease.
-	granted := time.Now().Add(-a.spec.lease / 10)
-	if asked.After(granted) {
-		granted = asked
+	h.granted = time.Now().Add(-a.spec.lease / 10)
+	if asked.After(h.granted) {
+		h.granted = asked
 	}
-	h.ends = granted.Add(h.spec.lease)
+	h.ends = h.granted.Add(h.spec.lease)
 	if h.spec.renew && !h.spec.session {
-		h.plan(granted.Add(h.spec.lease/3), h.renew)
+		h.plan(h.granted.Add(h.spec.lease/3), h.renew)
 	} else {
 		h.plan(h.ends, h.expire)
 	}
-	h.watchAll(conn, to)
-	return h
-}
-
-// watchAll watches the keys if [Watch] was given, and the connection of a session. Without a session it gives the
-// connection back.
-func (h *Hold) watchAll(conn Conn, to route) {
-	watched := h.spec.keys
 	if h.spec.session {
 		go h.watch(h.spec.keys[0], conn, to)
-		watched = watched[1:]
 	} else {
 		conn.Keep()
 	}
-	if h.spec.watch {
-		for _, key := range watched {
-			go h.watch(key, nil, route{})
-		}
-	}
+	return h
 }
 
-// Owner is the random name of the owner: LOCK.INFO shows it, and it is an argument of LOCK.GUARD.
-func (h *Hold) Owner() string { return h.owner }
+// newHandle makes what the caller gets. When it is collected, the hold is released.
+func newHandle(c *Client, h *hold) *Hold {
+	handle := &Hold{client: c, hold: h}
+	handle.forgotten = runtime.AddCleanup(handle, func(h *hold) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if !h.released && h.why == "" {
+			h.client.log.Warn(h.spec.String() + " was never released; it is released now")
+			go h.unlock(context.Background())
+		}
+	}, h)
+	return handle
+}
+
+// watchKeys makes the server report a loss, from now on until the hold ends. It uses a connection for each key; that of
+// a session is watched anyway. A hold that is released after a short time needs no watch.
+func (h *hold) watchKeys() {
+	h.watched.Do(func() {
+		keys := h.spec.keys
+		if h.spec.session {
+			keys = keys[1:]
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(keys) == 0 || h.released || h.why != "" {
+			return
+		}
+		h.client.agenda.set(&h.watches, time.Now().Add(unwatched), func() {
+			for _, key := range keys {
+				go h.watch(key, nil, route{})
+			}
+		})
+	})
+}
+
+// Owner is the name of the owner, host:pid:random: LOCK.INFO shows it, and it is an argument of LOCK.GUARD.
+func (h *Hold) Owner() string { return h.hold.owner }
 
 // Keys are the keys of the lock. The slice must not be changed.
-func (h *Hold) Keys() []string { return h.spec.keys }
+func (h *Hold) Keys() []string { return h.hold.spec.keys }
 
 // Token is the fencing token, or 0 without [Fenced].
-func (h *Hold) Token() int64 { return h.token }
+func (h *Hold) Token() int64 { return h.hold.token }
 
 // Lost is closed when the hold is known to be lost, or when its lease has expired and the server could not be reached.
 // Unlock does not close it.
-func (h *Hold) Lost() <-chan struct{} { return h.lost }
+//
+// From the first call of Lost or Context on, and in [Lock.Do], the server reports a loss within milliseconds, for which
+// the hold uses a connection for each key. Before, a loss is noticed by the next renewal.
+func (h *Hold) Lost() <-chan struct{} {
+	h.hold.watchKeys()
+	return h.hold.lost
+}
 
 // Context ends when the hold is lost, with [ErrNotHeld] as its cause, and when it is released. It has the values of the
 // context that was given to Lock, but neither the deadline nor the end of that context.
-func (h *Hold) Context() context.Context { return h.ctx }
+func (h *Hold) Context() context.Context {
+	h.hold.watchKeys()
+	return &heldContext{h.hold.ctx, h}
+}
+
+// heldContext keeps the hold from being collected while the context is in use.
+type heldContext struct {
+	context.Context
+	hold *Hold
+}
 
 // Unlock releases the lock, and the server hands it to the next waiter. It does so even if ctx has ended already. If
 // ctx has ended, or ends meanwhile, Unlock waits two seconds at most, and the release continues in the background.
@@ -89,22 +140,28 @@ func (h *Hold) Context() context.Context { return h.ctx }
 // The error is an [Error]: [ErrNotHeld] if the hold was lost or released before; [ErrConnection] if no server has
 // replied for as long as the lease lasts, so that the lease expires.
 func (h *Hold) Unlock(ctx context.Context) error {
+	defer runtime.KeepAlive(h)
+	h.forgotten.Stop()
+	return h.hold.unlock(ctx)
+}
+
+func (h *hold) unlock(ctx context.Context) error {
 	h.mu.Lock()
-	again, wasLost := h.released, h.isLost
+	again, why := h.released, h.why
 	h.released = true
 	ends := h.ends
 	h.mu.Unlock()
 	if again {
-		return h.spec.fail(ErrNotHeld, "", nil)
+		return h.spec.notHeld("it was released before")
 	}
 	defer h.finish(context.Canceled)
 	// The first attempt is made here, because to start a goroutine takes as long as the server takes to reply.
-	err := h.release(politeness, false, wasLost)
+	err := h.release(politeness, false, why)
 	if !errors.Is(err, ErrConnection) {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- h.release(max(time.Until(ends), patience), true, wasLost) }()
+	go func() { done <- h.release(max(time.Until(ends), patience), true, why) }()
 	select {
 	case err = <-done:
 	case <-ctx.Done():
@@ -113,8 +170,8 @@ func (h *Hold) Unlock(ctx context.Context) error {
 }
 
 // release sends the command until it has a reply, for within at most. If it is sent again, NOTHELD means that the first
-// one was executed, unless the hold was known to be lost before.
-func (h *Hold) release(within time.Duration, resent, wasLost bool) error {
+// one was executed, unless the hold was known to be lost before: why.
+func (h *hold) release(within time.Duration, resent bool, why string) error {
 	if h.client.begin() {
 		defer h.client.end()
 	}
@@ -122,13 +179,13 @@ func (h *Hold) release(within time.Duration, resent, wasLost bool) error {
 	defer cancel()
 	_, again, err := h.client.call(ctx, h.spec.releaseCommand(h.owner))
 	switch {
-	case err == nil && wasLost:
-		return h.spec.fail(ErrNotHeld, "", nil)
-	case err == nil:
+	case err == nil && why == "":
 		return nil
+	case err == nil:
+		return h.spec.notHeld(why)
 	case codeOf(err) != "NOTHELD":
-		return h.spec.wrap(err)
-	case (resent || again) && !wasLost:
+		return h.spec.wrap(err, h.client.backend.Address(h.spec.keys[0]))
+	case (resent || again) && why == "":
 		return nil
 	}
 	if h.spec.multi { // one of the keys was lost: the others are released one by one
@@ -136,20 +193,25 @@ func (h *Hold) release(within time.Duration, resent, wasLost bool) error {
 			h.client.call(ctx, onKey("LOCK.RELEASE", key, h.owner))
 		}
 	}
-	return h.spec.wrap(err)
+	if why == "" {
+		why = reported
+	}
+	e := h.spec.notHeld(why, err)
+	e.Code = "NOTHELD"
+	return e
 }
 
 // plan schedules a function for this time, in place of the one before, unless the hold has ended.
-func (h *Hold) plan(at time.Time, what func()) {
+func (h *hold) plan(at time.Time, what func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.released && !h.isLost {
+	if !h.released && h.why == "" {
 		h.client.agenda.set(&h.next, at, what)
 	}
 }
 
 // renew renews the lease of each key, and schedules the next renewal.
-func (h *Hold) renew() {
+func (h *hold) renew() {
 	sent := time.Now()
 	ends := h.leaseEnd()
 	h.plan(ends, h.expire) // if there is no reply
@@ -160,14 +222,14 @@ func (h *Hold) renew() {
 		h.confirm(sent)
 		h.plan(sent.Add(h.spec.lease/3), h.renew)
 	case codeOf(err) == "NOTHELD":
-		h.lose()
+		h.lose(reported)
 	case again.Before(ends): // not acknowledged by the replicas, or refused: the lease that was confirmed last counts
 		h.plan(again, h.renew)
 	}
 }
 
 // renewOn renews with this function, which sends on any connection, or on the one to which a session is to be bound.
-func (h *Hold) renewOn(call func(context.Context, Command) (any, bool, error)) error {
+func (h *hold) renewOn(call func(context.Context, Command) (any, bool, error)) error {
 	ctx, cancel := context.WithDeadline(h.ctx, h.leaseEnd())
 	defer cancel()
 	for _, key := range h.spec.keys {
@@ -179,7 +241,7 @@ func (h *Hold) renewOn(call func(context.Context, Command) (any, bool, error)) e
 }
 
 // confirm records that the server confirmed the hold at this time, with a full lease.
-func (h *Hold) confirm(at time.Time) {
+func (h *hold) confirm(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ends := at.Add(h.spec.lease); ends.After(h.ends) {
@@ -187,35 +249,37 @@ func (h *Hold) confirm(at time.Time) {
 	}
 }
 
-func (h *Hold) leaseEnd() time.Time {
+func (h *hold) leaseEnd() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ends
 }
 
 // expire is called when the lease expires. If the lease was renewed meanwhile, it is scheduled again.
-func (h *Hold) expire() {
+func (h *hold) expire() {
 	if ends := h.leaseEnd(); time.Now().Before(ends) {
 		h.plan(ends, h.expire)
 	} else {
-		h.lose()
+		h.lose("its lease expired")
 	}
 }
 
 // lose reports the loss of the hold, once, and never after Unlock was called.
-func (h *Hold) lose() {
+func (h *hold) lose(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.released || h.isLost {
+	if h.released || h.why != "" {
 		return
 	}
-	h.isLost = true
-	h.finish(h.spec.fail(ErrNotHeld, "", nil))
+	h.why = why
+	h.finish(h.spec.notHeld(why))
 	close(h.lost) // last: when a caller receives from it, the rest is done
 }
 
 // finish ends the background work of the hold.
-func (h *Hold) finish(cause error) {
+func (h *hold) finish(cause error) {
 	h.client.agenda.drop(&h.next)
+	h.client.agenda.drop(&h.watches)
+	h.client.remove(h)
 	h.cancel(cause)
 }

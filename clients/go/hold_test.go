@@ -86,7 +86,7 @@ func TestLosses(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": refuse("NOTHELD x")}))
 		hold := held(t, c.Lock("k", NoRenew(), Lease(time.Second)))
-		<-hold.Lost()
+		<-hold.hold.lost // without a watch
 		took(t, start, time.Second, time.Second)
 		isErr(t, hold.Unlock(background), ErrNotHeld)
 		wantLog(t, f, "LOCK.ACQUIRE k # PX 1000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")
@@ -102,9 +102,9 @@ func TestLosses(t *testing.T) {
 				}
 				return "LOST", nil
 			}})
-		hold := held(t, c.Lock("k", Watch()))
+		hold := held(t, c.Lock("k"))
 		<-hold.Lost()
-		took(t, start, 10*time.Second, 10*time.Second)
+		took(t, start, 10*time.Second+unwatched, 10*time.Second+unwatched)
 		hold.Unlock(background)
 	})
 	bubble(t, "never after a release", func(t *testing.T) {
@@ -112,7 +112,8 @@ func TestLosses(t *testing.T) {
 		released := make(chan struct{})
 		f.answer = by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": func() (any, error) { close(released); return int64(2), nil },
 			"LOCK.WATCH": func() (any, error) { <-released; return "LOST", nil }})
-		hold := held(t, c.Multi([]string{"k", "l"}, Watch()))
+		hold := held(t, c.Multi([]string{"k", "l"}))
+		hold.Context()
 		time.Sleep(time.Second)
 		if err := hold.Unlock(background); err != nil {
 			t.Error(err)

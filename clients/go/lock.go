@@ -3,7 +3,11 @@ package lockso
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
+	"os"
+	"strconv"
+	"sync"
 	"time"
 )
 
@@ -14,18 +18,20 @@ type Lock struct {
 	spec   *spec
 }
 
-// Lock waits until the lock is held, without a limit unless [Wait] or ctx set one.
+// Lock waits until the lock is held, without a limit unless [Wait] or ctx set one. Neither is overrun by more than a
+// tenth of a second.
 //
 // The error is an [Error]: [ErrNotAcquired] when the wait times out, [ErrDeadlock], [ErrNoReplicas], [ErrRefused],
-// [ErrConnection], [ErrClosed]. Then there is neither a hold nor a wait on the server. If the server cannot be reached
-// to ensure this, Lock returns two seconds after the end of ctx, and keeps trying in the background for as long as the
-// lease.
+// [ErrConnection] if no connection ever succeeded (see [ConnectTimeout]), [ErrClosed], [ErrOption]. Then there is
+// neither a hold nor a wait on the server; if the server does not reply in time, the package keeps trying to ensure this
+// in the background, for as long as the lease.
 func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 	return l.acquire(ctx, l.spec.wait)
 }
 
-// TryLock acquires the lock if it is free now. The error is [ErrNotAcquired] if it is not; other errors are those of
-// Lock.
+// TryLock acquires the lock if it is free now. The error is [ErrNotAcquired] if it is not, and [ErrConnection] if the
+// server could not be asked within a tenth of a second, or within the deadline of ctx, if it has one, and 3 seconds at
+// most; other errors are those of Lock.
 func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 	return l.acquire(ctx, 0)
 }
@@ -43,25 +49,46 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 	defer func() { err = errors.Join(err, hold.Unlock(ctx)) }()
 	inside, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(hold.Context(), func() { cancel(context.Cause(hold.Context())) })()
+	held := hold.Context()
+	defer context.AfterFunc(held, func() { cancel(context.Cause(held)) })()
 	return fn(inside)
 }
 
 func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Hold, error) {
+	client := l.client.core
+	if l.spec.wrong != "" {
+		return nil, l.spec.fail(l.spec.wrong, ErrOption)
+	}
 	if err := ctx.Err(); err != nil {
-		return nil, l.spec.fail(ErrNotAcquired, "", err)
+		return nil, l.spec.notAcquired(0, err)
 	}
-	if len(l.spec.keys) == 0 {
-		return nil, l.spec.fail(ErrRefused, "", errors.New("no keys"))
+	if !client.begin() {
+		return nil, l.spec.closed()
 	}
-	if !l.client.begin() {
-		return nil, l.spec.fail(ErrClosed, "", nil)
-	}
-	defer l.client.end()
+	defer client.end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(l.client.life, func() { cancel(ErrClosed) })()
-	a := &acquisition{client: l.client, spec: l.spec, owner: rand.Text(), ctx: ctx}
+	defer context.AfterFunc(client.life, func() { cancel(ErrClosed) })()
+	a := &acquisition{client: client, spec: l.spec, owner: newOwner(), ctx: ctx}
 	a.limit(wait)
-	return a.run()
+	h, err := a.run()
+	if err != nil {
+		return nil, err
+	}
+	return newHandle(l.client, h), nil
+}
+
+// owner is the beginning of the name of each owner: who it is.
+var owner = sync.OnceValue(func() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + ":" + strconv.Itoa(os.Getpid()) + ":"
+})
+
+func newOwner() string {
+	var random [8]byte
+	rand.Read(random[:])
+	return owner() + hex.EncodeToString(random[:])
 }

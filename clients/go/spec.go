@@ -1,19 +1,25 @@
 package lockso
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 )
 
 // spec describes a lock: the command that acquires it, its keys and its options.
 type spec struct {
+	kind    string   // in messages
 	command string   // that acquires it
 	release []string // the arguments of LOCK.RELEASE after the owner
 	keys    []string
 	multi   bool // LOCK.MACQUIRE
 	fair    bool // the queue position outlives the connection
-	limit   int  // of a semaphore
-	permits int
+
+	tokenless bool // no fencing tokens
+	semaphore bool
+	limit     int // of a semaphore
+	permits   int
+	wrong     string // the first option that cannot be
 
 	maxBlock time.Duration // how long one command blocks at most
 	lease    time.Duration
@@ -21,65 +27,85 @@ type spec struct {
 	session  bool
 	fenced   bool
 	renew    bool
-	watch    bool
 	replicas int
 	within   time.Duration // how long a grant may wait for the replicas
 }
 
-// Option changes a default of a lock: a lease of 30 seconds that is renewed, and a wait without a limit.
+// require records an option that cannot be, which ends each acquisition with [ErrOption].
+func (s *spec) require(ok bool, format string, values ...any) {
+	if !ok && s.wrong == "" {
+		s.wrong = fmt.Sprintf(format, values...)
+	}
+}
+
+// Option changes a default of a lock: a lease of 30 seconds that is renewed, and a wait without a limit. An acquisition
+// of a lock with an option that cannot be returns [ErrOption].
 type Option func(*spec)
 
 // Lease is how long the lock is held if it is neither released nor renewed; in whole milliseconds.
 // With [Session] it is the value that the client assumes for the server's lock.default-lease.
 func Lease(lease time.Duration) Option {
-	return func(s *spec) { s.lease = max(lease, time.Millisecond) }
+	return func(s *spec) {
+		s.require(lease > 0, "Lease must be greater than 0, not %v", lease)
+		s.lease = lease
+	}
 }
 
 // Wait is how long Lock waits at most. The context may end the wait earlier.
-func Wait(wait time.Duration) Option { return func(s *spec) { s.wait = max(wait, 0) } }
+func Wait(wait time.Duration) Option {
+	return func(s *spec) {
+		s.require(wait >= 0, "Wait must not be negative, not %v", wait)
+		s.wait = wait
+	}
+}
 
 // MaxBlock limits how long one command blocks, 30 seconds by default. Then the wait sends its request again, so that a
 // server that stopped responding is noticed. The waiter loses its place in the queue, except in that of a fair lock.
 func MaxBlock(d time.Duration) Option {
-	return func(s *spec) { s.maxBlock = max(d, time.Millisecond) }
+	return func(s *spec) {
+		s.require(d > 0, "MaxBlock must be greater than 0, not %v", d)
+		s.maxBlock = d
+	}
 }
 
 // Session binds the hold to a connection: the server renews the lease for as long as the connection lives.
 func Session() Option { return func(s *spec) { s.session = true } }
 
 // Fenced requests a fencing token, [Hold.Token]. Read locks, semaphores and multi-key locks have none.
-func Fenced() Option { return func(s *spec) { s.fenced = true } }
+func Fenced() Option {
+	return func(s *spec) {
+		s.require(!s.tokenless, "Fenced: a %s has no fencing token", s.kind)
+		s.fenced = true
+	}
+}
 
 // NoRenew turns renewal off: the hold ends when its lease expires.
 func NoRenew() Option { return func(s *spec) { s.renew = false } }
 
-// Watch makes the server notify the client within milliseconds when the hold is lost. It uses one connection for each
-// key. Without it a loss is noticed at the next renewal.
-func Watch() Option { return func(s *spec) { s.watch = true } }
-
-// Replicas requires that n replicas acknowledge the grant within this time, and each renewal too.
+// Replicas requires that n replicas acknowledge the grant within this time, and each renewal too. A grant at the end of
+// the wait has this time in addition.
 func Replicas(n int, within time.Duration) Option {
-	return func(s *spec) { s.replicas, s.within = n, max(within, time.Millisecond) }
+	return func(s *spec) {
+		s.require(n > 0, "Replicas must be at least 1, not %d", n)
+		s.require(within > 0, "Replicas: the time must be greater than 0, not %v", within)
+		s.replicas, s.within = n, within
+	}
 }
 
 // Permits is how many permits of a semaphore are acquired at once, all or none; 1 by default.
-func Permits(permits int) Option { return func(s *spec) { s.permits = permits } }
-
-func newSpec(command string, keys []string, options []Option) *spec {
-	s := &spec{
-		command: command, keys: keys, maxBlock: 30 * time.Second, lease: 30 * time.Second, wait: -1, renew: true, permits: 1,
+func Permits(permits int) Option {
+	return func(s *spec) {
+		s.require(s.semaphore, "Permits: only a semaphore has permits")
+		s.require(permits > 0 && permits <= s.limit, "Permits must be from 1 to the limit of %d, not %d", s.limit, permits)
+		s.permits = permits
 	}
-	for _, option := range options {
-		option(s)
-	}
-	return s
 }
 
 // acquire is the command that acquires the lock and blocks for this time at most; 0 does not block, forEver has no
 // limit.
 func (s *spec) acquire(owner string, block time.Duration) Command {
 	cmd := s.named(s.command, owner)
-	if s.limit > 0 {
+	if s.semaphore {
 		cmd.Args = append(cmd.Args, strconv.Itoa(s.limit), "PERMITS", strconv.Itoa(s.permits))
 	}
 	if s.session {

@@ -5,12 +5,15 @@ import (
 	"time"
 )
 
+// unwatched is for how long after it was requested a watch does not begin.
+const unwatched = 10 * time.Millisecond
+
 // watcher waits for the server's notification that the lock is lost, on a connection of its own, until the hold ends.
 //
 // For a session it uses the connection to which the hold is bound: while it waits there, the end of the connection is
 // noticed at once, and the hold is bound to another connection before lock.session-grace has elapsed.
 type watcher struct {
-	hold    *Hold
+	hold    *hold
 	key     string
 	session bool
 	bound   bool // the session is known to be bound to conn
@@ -19,13 +22,13 @@ type watcher struct {
 }
 
 // watch runs until the hold is released or lost. conn is the connection of a session, or nil.
-func (h *Hold) watch(key string, conn Conn, to route) {
+func (h *hold) watch(key string, conn Conn, to route) {
 	w := &watcher{hold: h, key: key, session: conn != nil, bound: conn != nil, conn: conn, to: to}
 	for p := (pause{}); h.ctx.Err() == nil; {
 		lost, err := w.once()
 		switch {
 		case lost || codeOf(err) == "NOTHELD":
-			h.lose()
+			h.lose(reported)
 			w.leave(nil)
 			return
 		case err == nil:
@@ -49,8 +52,11 @@ func (h *Hold) watch(key string, conn Conn, to route) {
 func (w *watcher) once() (lost bool, err error) {
 	h := w.hold
 	if w.conn == nil {
-		w.conn = h.client.backend.Conn(w.key, w.to.address)
-		w.bound = false
+		conn, err := h.client.backend.Conn(h.ctx, h.client.connectTimeout, w.key, w.to.address)
+		if err != nil {
+			return false, err
+		}
+		w.conn, w.bound = conn, false
 	}
 	if w.session && !w.bound {
 		sent := time.Now()

@@ -26,8 +26,11 @@ type user interface {
 	close()
 }
 
-// flavour creates the user's client, and the client for locks.
-type flavour func(to place, pool int) (user, *lockso.Client, error)
+// factory creates a client for locks on the user's client.
+type factory func(options ...lockso.ClientOption) (*lockso.Client, error)
+
+// flavour creates the user's client, and what creates a client for locks on it.
+type flavour func(to place, pool int) (user, factory, error)
 
 var flavours = map[string]flavour{"goredis": newGoredis, "rueidis": newRueidis}
 
@@ -45,7 +48,7 @@ func addresses(to place) []string {
 
 type goredisUser struct{ goredisv9.UniversalClient }
 
-func newGoredis(to place, pool int) (user, *lockso.Client, error) {
+func newGoredis(to place, pool int) (user, factory, error) {
 	at := addresses(to)
 	var rdb goredisv9.UniversalClient
 	switch to.Kind {
@@ -56,8 +59,9 @@ func newGoredis(to place, pool int) (user, *lockso.Client, error) {
 	default:
 		rdb = goredisv9.NewClient(&goredisv9.Options{Addr: at[0], PoolSize: pool})
 	}
-	locks, err := goredis.New(rdb)
-	return goredisUser{rdb}, locks, err
+	return goredisUser{rdb}, func(options ...lockso.ClientOption) (*lockso.Client, error) {
+		return goredis.New(rdb, options...)
+	}, nil
 }
 
 func (u goredisUser) ping(ctx context.Context) error { return u.Ping(ctx).Err() }
@@ -90,7 +94,7 @@ func (u goredisUser) close() { u.Close() }
 
 type rueidisUser struct{ rueidisv1.Client }
 
-func newRueidis(to place, pool int) (user, *lockso.Client, error) {
+func newRueidis(to place, pool int) (user, factory, error) {
 	option := rueidisv1.ClientOption{InitAddress: addresses(to), DisableCache: true, BlockingPoolSize: pool}
 	if to.Kind == "sentinel" {
 		option.Sentinel.MasterSet = to.Master
@@ -99,8 +103,9 @@ func newRueidis(to place, pool int) (user, *lockso.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	locks, err := rueidis.New(option)
-	return rueidisUser{client}, locks, err
+	return rueidisUser{client}, func(options ...lockso.ClientOption) (*lockso.Client, error) {
+		return rueidis.New(option, options...)
+	}, nil
 }
 
 func (u rueidisUser) ping(ctx context.Context) error { return u.Do(ctx, u.B().Ping().Build()).Error() }

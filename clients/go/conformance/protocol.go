@@ -21,7 +21,14 @@ type request struct {
 	On         string   `json:"on"`
 	To         place    `json:"to"`
 	Pool       int      `json:"pool"`
-	MaxBlockMs int      `json:"max_block_ms"`
+	MaxBlockMs *int     `json:"max_block_ms"`
+	ConnectMs  *int     `json:"connect_timeout_ms"`
+	TimeoutMs  *int     `json:"timeout_ms"`
+	HoldMs     int      `json:"hold_ms"`
+	Tasks      int      `json:"tasks"`
+	Own        *bool    `json:"own"`
+	Close      bool     `json:"close"`
+	Stop       bool     `json:"stop"`
 	Lock       lockSpec `json:"lock"`
 	WaitMs     *int     `json:"wait_ms"`
 	Raise      bool     `json:"raise"`
@@ -52,7 +59,7 @@ type lockSpec struct {
 	Fenced   bool     `json:"fenced"`
 	Replicas []int    `json:"replicas"`
 	Renew    *bool    `json:"renew"`
-	Watch    bool     `json:"watch"`
+	Watch    any      `json:"watch"`
 }
 
 // fields are the fields of an answer or an event.
@@ -64,8 +71,10 @@ var codes = []struct {
 	err  error
 	code string
 }{
-	{errBody, "body"}, {context.Canceled, "cancelled"}, {lockso.ErrNotAcquired, "not_acquired"},
+	{errBody, "body"}, {context.Canceled, "cancelled"}, {lockso.ErrOption, "bad_option"}, {lockso.ErrClosed, "closed"},
+	{lockso.ErrNotAcquired, "not_acquired"},
 	{lockso.ErrNotHeld, "not_held"}, {lockso.ErrDeadlock, "deadlock"}, {lockso.ErrNoReplicas, "no_replicas"},
+	{lockso.ErrNoModule, "module_missing"},
 	{lockso.ErrRefused, "refused"}, {lockso.ErrConnection, "connection"},
 }
 

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockso"
@@ -14,8 +18,9 @@ import (
 // connection is the result of a connect.
 type connection struct {
 	user     user
+	factory  factory
 	locks    *lockso.Client
-	maxBlock time.Duration
+	maxBlock []lockso.Option
 }
 
 type runner struct {
@@ -24,8 +29,8 @@ type runner struct {
 	mu        sync.Mutex
 	clients   map[string]*connection
 	acquiring map[string]context.CancelFunc // also those that have ended: one may be granted just before it is cancelled
-	holds     map[string]*lockso.Hold
-	bodies    map[int]chan struct{} // closed by leave
+	holds     map[string]*lockso.Hold       // also those that were released: until the name is used again
+	bodies    map[int]chan struct{}         // closed by leave
 }
 
 func newRunner(f flavour) *runner {
@@ -64,6 +69,7 @@ func (r *runner) begin(req request) {
 	default:
 		do, found := map[string]func(request) (fields, error){
 			"release": r.release, "lost": r.lost, "count": r.count, "storm": r.storm, "ping": r.ping, "handoff": r.handoff,
+			"close": r.closeOne, "abandon": r.abandon, "crowd": r.crowd, "short_lived": r.shortLived,
 		}[req.Do]
 		if !found {
 			answer(req.ID, nil, fmt.Errorf("unknown: %q", req.Do))
@@ -109,11 +115,26 @@ func (r *runner) connect(req request) (fields, error) {
 }
 
 func (r *runner) make(req request) (*connection, error) {
-	user, locks, err := r.flavour(req.To, req.Pool)
+	user, factory, err := r.flavour(req.To, req.Pool)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{user, locks, time.Duration(req.MaxBlockMs) * time.Millisecond}, nil
+	var options []lockso.ClientOption
+	if req.ConnectMs != nil {
+		options = append(options, lockso.ConnectTimeout(millis(*req.ConnectMs)))
+	}
+	locks, err := factory(options...)
+	if err != nil {
+		return nil, err
+	}
+	made := &connection{user: user, factory: factory, locks: locks}
+	if req.MaxBlockMs != nil { // an option of each lock
+		made.maxBlock = []lockso.Option{lockso.MaxBlock(millis(*req.MaxBlockMs))}
+		if *req.MaxBlockMs <= 0 {
+			_, err = locks.Lock("key", made.maxBlock...).TryLock(context.Background())
+		}
+	}
+	return made, err
 }
 
 func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -124,6 +145,9 @@ func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
 	if wait != nil {
 		options = append(options, lockso.Wait(millis(*wait)))
 	}
+	if spec.Kind == "multi" {
+		return c.locks.Multi(spec.Keys, options...)
+	}
 	key := spec.Keys[0]
 	switch spec.Kind {
 	case "fair":
@@ -132,8 +156,6 @@ func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
 		return c.locks.Read(key, options...)
 	case "write":
 		return c.locks.Write(key, options...)
-	case "multi":
-		return c.locks.Multi(spec.Keys, options...)
 	case "semaphore":
 		return c.locks.Semaphore(key, *spec.Limit, options...)
 	}
@@ -141,18 +163,16 @@ func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
 }
 
 func (c *connection) options(spec lockSpec) []lockso.Option {
-	var options []lockso.Option
+	options := slices.Clone(c.maxBlock)
 	add := func(wanted bool, option func() lockso.Option) {
 		if wanted {
 			options = append(options, option())
 		}
 	}
-	add(c.maxBlock > 0, func() lockso.Option { return lockso.MaxBlock(c.maxBlock) })
 	add(spec.LeaseMs != nil, func() lockso.Option { return lockso.Lease(millis(*spec.LeaseMs)) })
 	add(spec.Permits != nil, func() lockso.Option { return lockso.Permits(*spec.Permits) })
 	add(spec.Session, lockso.Session)
 	add(spec.Fenced, lockso.Fenced)
-	add(spec.Watch, lockso.Watch)
 	add(spec.Renew != nil && !*spec.Renew, lockso.NoRenew)
 	add(len(spec.Replicas) == 2, func() lockso.Option { return lockso.Replicas(spec.Replicas[0], millis(spec.Replicas[1])) })
 	return options
@@ -171,9 +191,10 @@ func (r *runner) acquire(ctx context.Context, req request) (fields, error) {
 		return nil, err
 	}
 	r.holds[req.As] = hold
-	if req.Lock.Watch {
+	if req.Lock.Watch != nil && req.Lock.Watch != false {
+		lost := hold.Lost()
 		go func() {
-			<-hold.Lost()
+			<-lost
 			say(fields{"event": "lost", "as": req.As})
 		}()
 	}
@@ -201,9 +222,6 @@ func (r *runner) release(req request) (fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	delete(r.holds, req.As)
-	r.mu.Unlock()
 	return nil, hold.Unlock(context.Background())
 }
 
@@ -225,8 +243,11 @@ func (r *runner) within(req request) (fields, error) {
 	leave := r.bodies[req.ID]
 	r.mu.Unlock()
 	lock := r.client(req.On).lock(req.Lock, req.WaitMs)
-	return nil, lock.Do(context.Background(), func(context.Context) error {
+	return nil, lock.Do(context.Background(), func(ctx context.Context) error {
 		say(fields{"event": "inside", "id": req.ID})
+		if req.Stop {
+			<-ctx.Done()
+		}
 		if req.Until {
 			<-leave
 		}
@@ -272,4 +293,79 @@ func (r *runner) gust(req request, random *rand.Rand) (*lockso.Hold, error) {
 	defer cancel()
 	defer time.AfterFunc(time.Duration(random.Int64N(int64(3*time.Millisecond))), cancel).Stop()
 	return client.lock(req.Lock, nil).Lock(ctx)
+}
+
+func (r *runner) closeOne(req request) (fields, error) {
+	locks := r.client(req.On).locks
+	if req.TimeoutMs == nil {
+		return nil, locks.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), millis(*req.TimeoutMs))
+	defer cancel()
+	locks.Shutdown(ctx) // returns an error if the time has elapsed
+	return nil, nil
+}
+
+func (r *runner) abandon(req request) (fields, error) {
+	r.mu.Lock()
+	delete(r.holds, req.As)
+	r.mu.Unlock()
+	collect()
+	return nil, nil
+}
+
+// collect runs the garbage collector, and again for what the first run only found.
+func collect() {
+	for range 3 {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (r *runner) shortLived(req request) (fields, error) {
+	user := r.client(req.On)
+	for range req.Times {
+		locks, err := user.factory()
+		if err != nil {
+			return nil, err
+		}
+		one := &connection{locks: locks}
+		if err := one.lock(req.Lock, nil).Do(context.Background(), func(context.Context) error { return nil }); err != nil {
+			return nil, err
+		}
+		if req.Close {
+			locks.Close()
+		}
+	}
+	collect()
+	return nil, nil
+}
+
+// crowd starts many tasks at once. Each of them acquires a lock, of its own or the same, and holds it for a while.
+func (r *runner) crowd(req request) (fields, error) {
+	client := r.client(req.On)
+	var done atomic.Int64
+	var tasks sync.WaitGroup
+	faults := make([]error, req.Tasks)
+	for i := range req.Tasks {
+		spec := req.Lock
+		if req.Own == nil || *req.Own {
+			spec.Keys = slices.Clone(spec.Keys)
+			for k := range spec.Keys {
+				spec.Keys[k] += ":" + strconv.Itoa(i)
+			}
+		}
+		tasks.Go(func() {
+			hold, err := client.lock(spec, nil).Lock(context.Background())
+			if err == nil {
+				time.Sleep(millis(req.HoldMs))
+				err = hold.Unlock(context.Background())
+			}
+			if faults[i] = err; err == nil {
+				done.Add(1)
+			}
+		})
+	}
+	tasks.Wait()
+	return fields{"done": done.Load()}, errors.Join(faults...)
 }

@@ -50,7 +50,7 @@ func ExampleNew_loss() {
 	defer client.Close()
 
 	ctx := context.Background()
-	hold, err := client.Lock("import", lockso.Watch()).Lock(ctx)
+	hold, err := client.Lock("import").Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -63,5 +63,5 @@ func ExampleNew_loss() {
 	fmt.Println(hold.Unlock(ctx))
 	// Output:
 	// lost
-	// lockso: import: no longer held: NOTHELD the owner holds no such lock
+	// lock "import" is not held: the server reported its loss
 }

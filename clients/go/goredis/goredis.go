@@ -2,10 +2,13 @@
 package goredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,11 +18,15 @@ import (
 )
 
 const (
+	// How many connections there are at most for short commands, to each server.
+	mostShort = 16
 	// How many idle connections are kept for later waits, and for how long.
 	mostIdle    = 16
 	longestIdle = 30 * time.Second
-	// The limit for establishing a connection, and for writing a command.
-	readyWithin = 5 * time.Second
+	// The limit for the reply to a short command, and for writing a command.
+	shortWithin = 3 * time.Second
+	// The limit for connecting, also if nobody waits for it any more.
+	longest = 5 * time.Second
 )
 
 // New creates a client for locks with the settings of rdb: a *redis.Client, of a server or made by NewFailoverClient
@@ -28,36 +35,54 @@ const (
 //
 // Close it before rdb: with Sentinel, rdb is still used to find the master. There is an error if rdb is of another
 // type.
-func New(rdb redis.UniversalClient) (*lockso.Client, error) {
+func New(rdb redis.UniversalClient, options ...lockso.ClientOption) (*lockso.Client, error) {
 	b, err := newBackend(rdb)
 	if err != nil {
 		return nil, err
 	}
-	return lockso.New(b), nil
+	return lockso.New(b, options...), nil
 }
 
 func newBackend(rdb redis.UniversalClient) (*backend, error) {
+	b := &backend{failed: func() {}, opening: make(chan struct{}, 1)}
 	switch rdb := rdb.(type) {
 	case *redis.Client:
-		control := redis.NewClient(own(rdb.Options(), 0))
-		find := func(context.Context, string) (*redis.Client, error) { return control, nil }
-		return &backend{find: find, failed: func() {}, close: control.Close}, nil
+		if rdb == nil {
+			break
+		}
+		options := own(rdb.Options())
+		dial := options.Dialer
+		options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err == nil {
+				b.master.Store(conn.RemoteAddr().String()) // which a client for Sentinel does not tell
+			}
+			return conn, err
+		}
+		control := redis.NewClient(options)
+		b.find = func(context.Context, string) (*redis.Client, error) { return control, nil }
+		b.close = control.Close
+		return b, nil
 	case *redis.ClusterClient:
+		if rdb == nil {
+			break
+		}
 		control := redis.NewClusterClient(ownCluster(rdb.Options()))
-		failed := func() { control.ReloadState(context.Background()) }
-		return &backend{find: control.MasterForKey, failed: failed, close: control.Close}, nil
+		b.cluster, b.find, b.close = true, control.MasterForKey, control.Close
+		b.failed = func() { control.ReloadState(context.Background()) }
+		return b, nil
 	}
-	return nil, fmt.Errorf("lockso: no locks on a %T", rdb)
+	return nil, fmt.Errorf("lockso: no locks on a %T: give it a *redis.Client or a *redis.ClusterClient", rdb)
 }
 
-// own copies the user's options that concern the server, but not those that would disturb waits: retries, a small pool,
-// time-outs, pipelining. A pool size of 0 is the library's default.
-func own(options *redis.Options, poolSize int) *redis.Options {
+// own copies the user's options that concern the server, but not those that would disturb locks: retries, a small pool,
+// time-outs, pipelining.
+func own(options *redis.Options) *redis.Options {
 	o := *options
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.ContextTimeoutEnabled = true
-	o.ReadTimeout, o.WriteTimeout = -1, readyWithin // the deadline of the context limits reads
-	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxConcurrentDials = poolSize, 0, 0, 0, 0
+	o.ReadTimeout, o.WriteTimeout = shortWithin, shortWithin
+	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxConcurrentDials = mostShort, 0, 0, 0, 0
 	o.PoolTimeout, o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = 0, 0, 0
 	o.PipelinePoolSize, o.AutoPipelineOptions = -1, nil
 	o.Limiter, o.PushNotificationProcessor = nil, nil
@@ -70,8 +95,8 @@ func ownCluster(options *redis.ClusterOptions) *redis.ClusterOptions {
 	o := *options
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.ContextTimeoutEnabled = true
-	o.ReadTimeout, o.WriteTimeout = -1, readyWithin
-	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxConcurrentDials = 0, 0, 0, 0, 0
+	o.ReadTimeout, o.WriteTimeout = shortWithin, shortWithin
+	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxConcurrentDials = mostShort, 0, 0, 0, 0
 	o.PoolTimeout, o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = 0, 0, 0
 	o.PipelinePoolSize, o.AutoPipelineOptions = -1, nil
 	o.PushNotificationProcessor = nil
@@ -84,6 +109,10 @@ type backend struct {
 	find   func(ctx context.Context, key string) (*redis.Client, error) // for short commands to the master of the key
 	failed func()                                                       // looks the nodes of a cluster up again
 	close  func() error
+
+	cluster bool
+	master  atomic.Value  // the address of the master that was connected last
+	opening chan struct{} // held while the first connection for short commands is opened
 
 	mu     sync.Mutex
 	idle   []*wire // the one that was used last is at the end
@@ -99,8 +128,20 @@ func (b *backend) Do(ctx context.Context, cmd lockso.Command) (any, error) {
 	return b.process(ctx, node, cmd)
 }
 
-func (b *backend) Conn(key, address string) lockso.Conn {
-	return &conn{backend: b, key: key, address: address}
+func (b *backend) Address(key string) string {
+	if !b.cluster {
+		node, _ := b.find(context.Background(), key)
+		if master, ok := b.master.Load().(string); ok {
+			return master
+		}
+		return node.Options().Addr
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if node, err := b.find(ctx, key); err == nil {
+		return node.Options().Addr
+	}
+	return "the cluster"
 }
 
 func (b *backend) Close() error {
@@ -151,30 +192,96 @@ type wire struct {
 	since   time.Time // since when it is idle
 }
 
-// take returns an idle connection to the node, or makes one.
-func (b *backend) take(ctx context.Context, key, address string) (*wire, error) {
+// Conn returns an idle connection to the node, or makes one.
+func (b *backend) Conn(ctx context.Context, within time.Duration, key, address string) (lockso.Conn, error) {
+	if !b.cluster {
+		node, _ := b.find(ctx, key)
+		if node.PoolStats().TotalConns > 0 {
+			if w := b.pop(cmp.Or(address, node.Options().Addr)); w != nil {
+				return &conn{backend: b, wire: w}, nil
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	node, err := b.find(ctx, key)
 	if err != nil {
 		b.failed()
 		return nil, answered(err)
 	}
-	options := own(node.Options(), 1)
+	if err := b.prepare(ctx, node); err != nil {
+		b.failed()
+		return nil, answered(err)
+	}
+	options := own(node.Options())
+	options.ReadTimeout, options.PoolSize = -1, 1 // the deadline of the context limits reads
 	if address != "" {
 		options.Addr, options.NodeAddress = address, ""
 	}
 	if w := b.pop(options.Addr); w != nil {
-		return w, nil
+		return &conn{backend: b, wire: w}, nil
 	}
-	client := redis.NewClient(options)
-	w := &wire{client: client, conn: client.Conn(), address: options.Addr}
-	ready, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	if err := w.conn.Ping(ready).Err(); err != nil { // a server that does not respond would be waited for as long as for a lock
-		client.Close()
+	// A server that does not respond would be waited for as long as for a lock.
+	w, err := await(ctx, b.push, func(ctx context.Context) (*wire, error) {
+		client := redis.NewClient(options)
+		w := &wire{client: client, conn: client.Conn(), address: options.Addr}
+		err := w.conn.Ping(ctx).Err()
+		if err != nil {
+			client.Close()
+		}
+		return w, err
+	})
+	if err != nil {
 		b.failed()
 		return nil, answered(err)
 	}
-	return w, nil
+	return &conn{backend: b, wire: w}, nil
+}
+
+// prepare opens a connection for short commands, before waits take the last one that the server accepts.
+func (b *backend) prepare(ctx context.Context, node *redis.Client) error {
+	if node.PoolStats().TotalConns > 0 {
+		return nil
+	}
+	select {
+	case b.opening <- struct{}{}:
+		defer func() { <-b.opening }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if node.PoolStats().TotalConns > 0 {
+		return nil
+	}
+	_, err := await(ctx, func(string) {}, func(ctx context.Context) (string, error) { return node.Ping(ctx).Result() })
+	return err
+}
+
+// await calls a function that connects, and waits for it until ctx ends. Then it goes on connecting, and its result is
+// kept: a try over a slow network has no time to connect, and the next one needs what it began.
+func await[T any](ctx context.Context, keep func(T), connect func(context.Context) (T, error)) (T, error) {
+	type result struct {
+		made T
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
+		defer cancel()
+		made, err := connect(long)
+		done <- result{made, err}
+	}()
+	select {
+	case r := <-done:
+		return r.made, r.err
+	case <-ctx.Done():
+	}
+	go func() {
+		if r := <-done; r.err == nil {
+			keep(r.made)
+		}
+	}()
+	var none T
+	return none, ctx.Err()
 }
 
 func (b *backend) pop(address string) *wire {
@@ -219,53 +326,23 @@ func (b *backend) drop(w *wire) {
 
 // conn is a lockso.Conn.
 type conn struct {
-	backend      *backend
-	key, address string
-
-	mu   sync.Mutex
-	wire *wire
-	done bool // kept or closed
+	backend *backend
+	wire    *wire
+	done    atomic.Bool // kept or closed
 }
 
 func (c *conn) Do(ctx context.Context, cmd lockso.Command) (any, error) {
-	c.mu.Lock()
-	w := c.wire
-	c.mu.Unlock()
-	if w == nil {
-		var err error
-		if w, err = c.backend.take(ctx, c.key, c.address); err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		c.wire = w
-		late := c.done
-		c.mu.Unlock()
-		if late {
-			c.backend.drop(w)
-		}
-	}
-	return c.backend.process(ctx, w.conn, cmd)
+	return c.backend.process(ctx, c.wire.conn, cmd)
 }
 
 func (c *conn) Close() {
-	if w := c.end(); w != nil {
-		c.backend.drop(w)
+	if !c.done.Swap(true) {
+		c.backend.drop(c.wire)
 	}
 }
 
 func (c *conn) Keep() {
-	if w := c.end(); w != nil {
-		c.backend.push(w)
+	if !c.done.Swap(true) {
+		c.backend.push(c.wire)
 	}
-}
-
-// end returns the connection the first time that it is called.
-func (c *conn) end() *wire {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done {
-		return nil
-	}
-	c.done = true
-	return c.wire
 }

@@ -34,7 +34,10 @@ func TestACommandIsSentOnce(t *testing.T) {
 			defer b.Close()
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			conn := b.Conn(t.Name(), "")
+			conn, err := b.Conn(ctx, time.Minute, t.Name(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer conn.Close()
 			cmd := lockso.Command{Args: []string{"LOCK.ACQUIRE", t.Name(), "me", "REPLICAS", "1", "100"}, First: 1, Count: 1}
 			for _, do := range []func(context.Context, lockso.Command) (any, error){b.Do, conn.Do} {

@@ -3,7 +3,9 @@ package rueidis
 
 import (
 	"context"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,10 +17,11 @@ import (
 // It has connections of its own: one to each server for short commands, and one for each wait.
 //
 // The error is that of rueidis.NewClient, which connects at once.
-func New(option rueidis.ClientOption) (*lockso.Client, error) {
+func New(option rueidis.ClientOption, options ...lockso.ClientOption) (*lockso.Client, error) {
 	option.DisableRetry, option.DisableCache = true, true
 	option.ReplicaOnly, option.SendToReplicas, option.DisableAutoPipelining = false, nil, false
-	option.ConnLifetime = 0 // a session's connection must not be replaced
+	option.PipelineMultiplex = -1 // one connection, which is open before a wait needs it
+	option.ConnLifetime = 0       // a session's connection must not be replaced
 	option.BlockingPoolSize, option.BlockingPoolMinSize, option.BlockingPoolCleanup = 1<<30, 4, 30*time.Second
 	if option.Sentinel.MasterSet != "" && option.Sentinel.TopologyRefreshInterval == 0 {
 		option.Sentinel.TopologyRefreshInterval = time.Second
@@ -27,17 +30,75 @@ func New(option rueidis.ClientOption) (*lockso.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lockso.New(&backend{client}), nil
+	b := &backend{client: client}
+	if client.Mode() == rueidis.ClientModeCluster {
+		b.address = strings.Join(option.InitAddress, ", ")
+		b.connectToNodes()
+	}
+	return lockso.New(b, append(options, lockso.Connected())...), nil
 }
 
-type backend struct{ client rueidis.Client }
+type backend struct {
+	client  rueidis.Client
+	address string // of a cluster's nodes
+}
+
+// connectToNodes opens the connection for short commands to each node of a cluster, before waits take the last one that
+// it accepts.
+func (b *backend) connectToNodes() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, node := range b.client.Nodes() {
+		all.Go(func() { node.Do(ctx, node.B().Ping().Build()) })
+	}
+	all.Wait()
+}
 
 func (b *backend) Do(ctx context.Context, cmd lockso.Command) (any, error) {
 	return reply(b.client.Do(ctx, b.build(cmd)))
 }
 
-func (b *backend) Conn(_, address string) lockso.Conn {
-	return &conn{backend: b, address: address}
+// Conn takes a connection out of the pool of the library, which makes one if there is none, and whose first command
+// returns the error if it could not. Dedicate ignores contexts.
+func (b *backend) Conn(ctx context.Context, within time.Duration, _, address string) (lockso.Conn, error) {
+	from := b.client
+	if address != "" {
+		if node, ok := from.Nodes()[address]; ok {
+			from = node
+		}
+	}
+	if b.address != "" && from == b.client { // a cluster: it connects at the first command
+		wire, keep := from.Dedicate()
+		return &conn{backend: b, wire: wire, keep: keep}, nil
+	}
+	made := make(chan *conn, 1)
+	go func() {
+		wire, keep := from.Dedicate()
+		made <- &conn{backend: b, wire: wire, keep: keep}
+	}()
+	late := time.NewTimer(within)
+	defer late.Stop()
+	err := error(context.DeadlineExceeded)
+	select {
+	case c := <-made:
+		return c, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-late.C:
+	}
+	go func() { (<-made).Keep() }()
+	return nil, err
+}
+
+func (b *backend) Address(string) string {
+	if b.address != "" {
+		return b.address
+	}
+	for address := range b.client.Nodes() {
+		return address
+	}
+	return "the server"
 }
 
 func (b *backend) Close() error {
@@ -72,73 +133,26 @@ func reply(result rueidis.RedisResult) (any, error) {
 	return value, err
 }
 
-// conn is a lockso.Conn: a dedicated connection, which the first command takes from the pool.
+// conn is a lockso.Conn: a dedicated connection.
 type conn struct {
 	backend *backend
-	address string
-
-	mu   sync.Mutex
-	wire rueidis.DedicatedClient
-	keep func()
-	done bool // kept or closed
+	wire    rueidis.DedicatedClient
+	keep    func()
+	done    atomic.Bool // kept or closed
 }
 
 func (c *conn) Do(ctx context.Context, cmd lockso.Command) (any, error) {
-	c.mu.Lock()
-	wire := c.wire
-	c.mu.Unlock()
-	if wire == nil {
-		connected := make(chan rueidis.DedicatedClient, 1)
-		go func() { connected <- c.connect() }() // it ignores ctx
-		select {
-		case wire = <-connected:
-		case <-ctx.Done():
-			c.Close()
-			return nil, ctx.Err()
-		}
-	}
-	if wire == nil {
-		return nil, rueidis.ErrClosing
-	}
-	return reply(wire.Do(ctx, c.backend.build(cmd)))
-}
-
-// connect takes a connection out of the pool of the library, or returns nil if the conn was closed meanwhile.
-func (c *conn) connect() rueidis.DedicatedClient {
-	from := c.backend.client
-	if c.address != "" {
-		if node, ok := from.Nodes()[c.address]; ok {
-			from = node
-		}
-	}
-	wire, keep := from.Dedicate()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done {
-		keep()
-		return nil
-	}
-	c.wire, c.keep = wire, keep
-	return wire
+	return reply(c.wire.Do(ctx, c.backend.build(cmd)))
 }
 
 func (c *conn) Close() {
-	if c.end() {
+	if !c.done.Swap(true) {
 		go c.wire.Close() // which waits for a server that does not respond
 	}
 }
 
 func (c *conn) Keep() {
-	if c.end() {
+	if !c.done.Swap(true) {
 		c.keep()
 	}
-}
-
-// end returns, the first time, whether there is a connection to give back or to close.
-func (c *conn) end() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	first := !c.done
-	c.done = true
-	return first && c.wire != nil
 }
