@@ -40,14 +40,13 @@ func ExampleNew_kinds() {
 	defer client.Close()
 
 	for _, lock := range []*lockso.Lock{
-		client.Lock("account", lockso.Fenced()),                      // send hold.Token() with each write
-		client.Fair("job"),                                           // first come, first served
-		client.Read("page"),                                          // shared with other readers
-		client.Write("page"),                                         // alone
-		client.Multi([]string{"{user:7}:from", "{user:7}:to"}),       // all or none
-		client.Semaphore("licences", 10, lockso.Permits(3)),          // at most 10 permits at once
-		client.Lock("leader", lockso.Session()),                      // as long as its connection lives
-		client.Lock("payment", lockso.Replicas(0, time.Millisecond)), // with 1: granted when a replica has acknowledged it
+		client.Lock("account", lockso.Fenced()),                // send hold.Token() with each write
+		client.Fair("job"),                                     // first come, first served
+		client.Read("page"),                                    // shared with other readers
+		client.Write("page"),                                   // alone
+		client.Multi([]string{"{user:7}:from", "{user:7}:to"}), // all or none
+		client.Semaphore("licences", 10, lockso.Permits(3)),    // at most 10 permits at once
+		client.Lock("leader", lockso.Session()),                // as long as its connection lives
 	} {
 		hold, err := lock.Lock(context.Background())
 		if err != nil {
@@ -63,5 +62,4 @@ func ExampleNew_kinds() {
 	// [{user:7}:from {user:7}:to] false <nil>
 	// [licences] false <nil>
 	// [leader] false <nil>
-	// [payment] false <nil>
 }

@@ -58,9 +58,12 @@ func TestErrorsOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	_, err = client.Semaphore("refused", 1, lockso.Permits(2)).Lock(context.Background())
+	if err := servertest.Server.Set(context.Background(), "refused", "no lock", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Lock("refused").Lock(context.Background())
 	var typed *lockso.Error
-	if !errors.Is(err, lockso.ErrRefused) || !errors.As(err, &typed) || typed.Code != "ERR" {
+	if !errors.Is(err, lockso.ErrRefused) || !errors.As(err, &typed) || typed.Code != "WRONGTYPE" {
 		t.Error(err)
 	}
 }

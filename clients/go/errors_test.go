@@ -1,0 +1,273 @@
+package lockso
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func wantText(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || err.Error() != text {
+		t.Errorf("the error is %q, not %q", err, text)
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	for text, lock := range map[string]func(*Client) *Lock{
+		"Lease must be greater than 0, not 0s":               func(c *Client) *Lock { return c.Lock("k", Lease(0)) },
+		"Wait must not be negative, not -1ns":                func(c *Client) *Lock { return c.Lock("k", Wait(-1)) },
+		"MaxBlock must be greater than 0, not 0s":            func(c *Client) *Lock { return c.Fair("k", MaxBlock(0)) },
+		"limit must be at least 1, not 0":                    func(c *Client) *Lock { return c.Semaphore("k", 0) },
+		"Permits must be from 1 to the limit of 3, not 4":    func(c *Client) *Lock { return c.Semaphore("k", 3, Permits(4)) },
+		"Permits: only a semaphore has permits":              func(c *Client) *Lock { return c.Write("k", Permits(1)) },
+		"Fenced: a read lock has no fencing token":           func(c *Client) *Lock { return c.Read("k", Fenced()) },
+		"Fenced: a semaphore has no fencing token":           func(c *Client) *Lock { return c.Semaphore("k", 3, Fenced()) },
+		"Replicas must be at least 1, not 0":                 func(c *Client) *Lock { return c.Lock("k", Replicas(0, 0)) },
+		"Replicas: the time must be greater than 0, not -1s": func(c *Client) *Lock { return c.Lock("k", Replicas(1, -time.Second)) },
+		"keys must not be empty":                             func(c *Client) *Lock { return c.Multi(nil) },
+	} {
+		bubble(t, text, func(t *testing.T) {
+			f, c := newFake(t, always(int64(1)))
+			_, err := lock(c).Lock(background)
+			isErr(t, err, ErrOption)
+			wantText(t, err, text)
+			wantLog(t, f, "")
+		})
+	}
+}
+
+func holders(owners ...string) any {
+	list := []any{}
+	for _, owner := range owners {
+		list = append(list, map[any]any{"owner": owner})
+	}
+	return []any{"mode", "exclusive", "holders", list}
+}
+
+func TestNotAcquired(t *testing.T) {
+	for text, info := range map[string]any{
+		`lock "k" was not acquired within 1.5 s`:                            nil,
+		`lock "k" was not acquired within 1.5 s: held by a`:                 holders("a", "a"),
+		`lock "k" was not acquired within 1.5 s: held by a and b`:           holders("a", "b"),
+		`lock "k" was not acquired within 1.5 s: held by a, b and 1 other`:  holders("a", "b", "c"),
+		`lock "k" was not acquired within 1.5 s: held by a, b and 3 others`: holders("a", "b", "c", "d", "e"),
+	} {
+		bubble(t, text, func(t *testing.T) {
+			f, c := newFake(t, always(blocks{}))
+			f.info = info
+			_, err := c.Lock("k", Wait(1500*time.Millisecond)).Lock(background)
+			isErr(t, err, ErrNotAcquired, context.DeadlineExceeded)
+			wantText(t, err, text)
+			ctx, cancel := context.WithTimeout(background, 1500*time.Millisecond)
+			defer cancel()
+			_, err = c.Lock("k").Lock(ctx)
+			isErr(t, err, ErrNotAcquired, context.DeadlineExceeded)
+			wantText(t, err, text)
+		})
+	}
+	bubble(t, "a try", func(t *testing.T) {
+		f, c := newFake(t, always(blocks{}))
+		f.info = holders("a")
+		_, err := c.Multi([]string{"k", "l"}).TryLock(background)
+		wantText(t, err, `multi-key lock "k", "l" was not acquired: held by a`)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Error("no deadline was the limit")
+		}
+	})
+}
+
+var errDial = &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1},
+	Err: errors.New("connection refused")}
+
+func TestNoServer(t *testing.T) {
+	const text = "dial tcp 127.0.0.1:1: connection refused"
+	bubble(t, "without a limit: the time to connect", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, always(int64(1)))
+		f.dial = func() error { return errDial }
+		_, err := c.Lock("k").Lock(background)
+		isErr(t, err, ErrConnection, errDial)
+		wantText(t, err, `lock "k": no connection: `+text)
+		took(t, start, 5*time.Second, 5*time.Second+late)
+		wantLog(t, f, "") // nor is there anything to cancel
+	})
+	bubble(t, "a limit", func(t *testing.T) {
+		for _, dial := range []error{errDial, errSilent} {
+			start := time.Now()
+			f, c := newFake(t, always(int64(1)))
+			f.dial = func() error { return dial }
+			_, err := c.Lock("k", Wait(3*time.Second)).Lock(background)
+			isErr(t, err, ErrNotAcquired, ErrConnection, context.DeadlineExceeded)
+			took(t, start, 3*time.Second, 3*time.Second+late)
+			start = time.Now()
+			_, err = c.Lock("k").TryLock(background)
+			isErr(t, err, ErrConnection)
+			took(t, start, 0, late)
+		}
+	})
+	bubble(t, "a try has the time of its context", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, always(int64(1)))
+		f.dial = func() error { time.Sleep(500 * time.Millisecond); return nil }
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		hold, err := c.Lock("k").TryLock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took(t, start, 500*time.Millisecond, time.Second)
+		hold.Unlock(background)
+	})
+	bubble(t, "cancelled while it connects", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, always(int64(1)))
+		f.dial = func() error { return errSilent }
+		_, err := cancelAfter(c.Lock("k"), time.Second)
+		isErr(t, err, ErrNotAcquired, context.Canceled)
+		took(t, start, time.Second, time.Second+late)
+		wantText(t, err, `lock "k" was not acquired within 1 s: context canceled`)
+	})
+	bubble(t, "an outage later is survived, and logged once", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		held(t, c.Lock("other")).Unlock(background)
+		start := time.Now()
+		f.dial = func() error {
+			if time.Since(start) < time.Minute {
+				return errDial
+			}
+			return nil
+		}
+		held(t, c.Lock("k")).Unlock(background)
+		took(t, start, time.Minute, time.Minute+time.Second)
+		want := `lock \"k\": no connection to 127.0.0.1:1 (` + text + `); the wait goes on`
+		if got := f.warnings(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, want) {
+			t.Error(got)
+		}
+	})
+	bubble(t, "a full server", func(t *testing.T) {
+		full := refuse("ERR max number of clients reached")
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": sequence(full, full, int64(0))}))
+		start := time.Now()
+		f.dial = func() error {
+			if time.Since(start) < time.Second {
+				return full
+			}
+			return nil
+		}
+		if err := held(t, c.Lock("k")).Unlock(background); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWithoutTheModule(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": refuse("ERR unknown command 'LOCK.ACQUIRE', with args")}))
+		_, err := c.Lock("k").Lock(background)
+		isErr(t, err, ErrNoModule, ErrRefused)
+		wantText(t, err, `lock "k": unknown command: is lock.so loaded on 127.0.0.1:6379?`)
+	})
+}
+
+func TestNotHeld(t *testing.T) {
+	bubble(t, "released twice", func(t *testing.T) {
+		_, c := newFake(t, always(int64(1)))
+		hold := held(t, c.Lock("k"))
+		hold.Unlock(background)
+		wantText(t, hold.Unlock(background), `lock "k" is not held: it was released before`)
+	})
+	bubble(t, "expired", func(t *testing.T) {
+		_, c := newFake(t, always(int64(1)))
+		hold := held(t, c.Fair("k", NoRenew()))
+		<-hold.Lost()
+		wantText(t, hold.Unlock(background), `fair lock "k" is not held: its lease expired`)
+	})
+}
+
+func TestClose(t *testing.T) {
+	bubble(t, "releases what is held", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		hold := held(t, c.Lock("k"))
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")
+		isErr(t, hold.Unlock(background), ErrNotHeld)
+		if isLost(hold) {
+			t.Error("a loss was reported")
+		}
+		_, err := c.Lock("k").Lock(background)
+		isErr(t, err, ErrClosed)
+	})
+	bubble(t, "in time", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": hang{}}))
+		hold := held(t, c.Lock("k"))
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		isErr(t, c.Shutdown(ctx), context.DeadlineExceeded)
+		took(t, start, time.Second, time.Second)
+		if !f.closed {
+			t.Error("the connections are open")
+		}
+		runtime.KeepAlive(hold)
+	})
+}
+
+// The garbage collector is not simulated, so time is not either.
+func TestForgotten(t *testing.T) {
+	eventually := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+			if runtime.GC(); time.Now().After(end) {
+				t.Fatal("timed out waiting for ", what)
+			}
+		}
+	}
+	t.Run("a hold", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		held(t, c.Lock("k"))
+		eventually("the release", func() bool { return strings.HasSuffix(f.log(), "LOCK.RELEASE k #") })
+		if want := `lock \"k\" was never released; it is released now`; strings.Count(f.warnings(), want) != 1 {
+			t.Error(f.warnings())
+		}
+	})
+	t.Run("not while its context is in use", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		ctx, cancel := context.WithCancel(held(t, c.Lock("k")).Context())
+		defer cancel()
+		for range 3 {
+			runtime.GC()
+			time.Sleep(5 * time.Millisecond)
+		}
+		if strings.Contains(f.log(), "LOCK.RELEASE") || ctx.Err() != nil {
+			t.Error(f.log())
+		}
+	})
+	t.Run("a client", func(t *testing.T) {
+		f := &fake{t: t, owners: map[string]bool{}, answer: always(int64(1))}
+		if err := held(t, New(f).Lock("k")).Unlock(background); err != nil {
+			t.Error(err)
+		}
+		eventually("the connections to be closed", func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.closed
+		})
+	})
+}
+
+func TestAShortBodyIsNotWatched(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		c.Lock("k").Do(background, func(context.Context) error { return nil })
+		synctest.Wait()
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")
+	})
+}
