@@ -1,24 +1,51 @@
 //! The errors.
 
 use std::fmt;
+use std::time::Duration;
 
 use redis::RedisError;
 
-/// Why a lock was not acquired, or not released.
+/// Why a lock was not acquired, or not released. The text names the lock: `lock "report" was not acquired within 3 s`.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another owner held the lock until the wait timed out. Nothing of the request is left on the server.
-    NotAcquired,
-    /// The lock was lost before it was released: its lease expired, or another client removed it.
-    /// Another owner may have held it since.
-    NotHeld,
+    /// An option of the lock or of its factory cannot be: this text says which. Nothing was sent.
+    Option(String),
+    /// The lock was not acquired until the wait timed out. Nothing of the request is left on the server, or soon.
+    NotAcquired(Box<NotAcquired>),
+    /// The lock was lost before it was released: its lease expired, or another client removed it; another owner may have
+    /// held it since. Or it was released before.
+    NotHeld {
+        /// The lock.
+        lock: String,
+        /// What is known about the reason.
+        why: String,
+    },
     /// The wait would have closed a cycle of owners that wait for each other. The text names the cycle.
-    Deadlock(String),
+    Deadlock {
+        /// The lock.
+        lock: String,
+        /// The server's text.
+        text: String,
+    },
     /// Too few replicas acknowledged the grant in time; the lock is not held.
-    NoReplicas(String),
+    NoReplicas {
+        /// The lock.
+        lock: String,
+        /// The server's text.
+        text: String,
+    },
+    /// The server does not know the commands.
+    NoModule {
+        /// The lock.
+        lock: String,
+        /// The address of the server.
+        address: String,
+    },
     /// Another error reply of the server.
     Refused {
+        /// The lock.
+        lock: String,
         /// The first word of the error, such as `WRONGTYPE`.
         code: String,
         /// The rest of the error.
@@ -27,21 +54,67 @@ pub enum Error {
     /// A [`Cancel`](crate::sync::Cancel) ended the wait. Nothing of the request is left on the server, or soon.
     #[cfg(feature = "sync")]
     Cancelled,
-    /// The server could not be reached until the wait timed out: redis-rs's own error.
-    Connection(RedisError),
+    /// The server could not be reached: redis-rs's own error.
+    Connection {
+        /// The lock.
+        lock: String,
+        /// The error.
+        error: RedisError,
+    },
+    /// The factory has been closed.
+    Closed {
+        /// The lock.
+        lock: String,
+    },
+}
+
+/// What is known about a wait that timed out.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NotAcquired {
+    /// The lock.
+    pub lock: String,
+    /// How long the wait was; zero if the lock was only tried.
+    pub waited: Duration,
+    /// The owners that hold the lock, if they are known.
+    pub holders: Vec<String>,
+    /// redis-rs's error, if the server could not be reached at the end.
+    pub cause: Option<RedisError>,
+}
+
+impl fmt::Display for NotAcquired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} was not acquired", self.lock)?;
+        if !self.waited.is_zero() {
+            write!(f, " within {} s", self.waited.as_millis() as f64 / 1000.0)?;
+        }
+        match (&self.cause, &self.holders[..]) {
+            (Some(cause), _) => write!(f, ": {cause}"),
+            (None, []) => Ok(()),
+            (None, [one]) => write!(f, ": held by {one}"),
+            (None, [one, other]) => write!(f, ": held by {one} and {other}"),
+            (None, [one, two, _]) => write!(f, ": held by {one}, {two} and 1 other"),
+            (None, [one, two, others @ ..]) => write!(f, ": held by {one}, {two} and {} others", others.len()),
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAcquired => f.write_str("another owner holds the lock"),
-            Self::NotHeld => f.write_str("the lock was lost before it was released"),
-            Self::Deadlock(text) => write!(f, "deadlock: {text}"),
-            Self::NoReplicas(text) => write!(f, "not enough replicas: {text}"),
-            Self::Refused { code, text } => write!(f, "refused by the server: {code} {text}"),
+            Self::Option(text) => f.write_str(text),
+            Self::NotAcquired(error) => error.fmt(f),
+            Self::NotHeld { lock, why } => write!(f, "{lock} is not held: {why}"),
+            Self::Deadlock { lock, text } => write!(f, "{lock}: DEADLOCK {text}"),
+            Self::NoReplicas { lock, text } => write!(f, "{lock}: NOREPLICAS {text}"),
+            Self::NoModule { lock, address } => {
+                write!(f, "{lock}: unknown command: is lock.so loaded on {address}?")
+            }
+            Self::Refused { lock, code, text } => write!(f, "{lock}: {code} {text}"),
             #[cfg(feature = "sync")]
             Self::Cancelled => f.write_str("the wait was cancelled"),
-            Self::Connection(error) => write!(f, "the server cannot be reached: {error}"),
+            Self::Connection { lock, error } => write!(f, "{lock}: no connection: {error}"),
+            Self::Closed { lock } => write!(f, "{lock}: these locks are closed"),
         }
     }
 }
@@ -49,22 +122,9 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Connection(error) => Some(error),
+            Self::Connection { error, .. } => Some(error),
+            Self::NotAcquired(error) => error.cause.as_ref().map(|cause| cause as _),
             _ => None,
-        }
-    }
-}
-
-impl From<RedisError> for Error {
-    /// An error reply becomes the variant for its code, any other error [`Error::Connection`].
-    fn from(error: RedisError) -> Self {
-        let text = error.detail().unwrap_or_default().to_string();
-        match error.code() {
-            Some("NOTHELD") => Self::NotHeld,
-            Some("DEADLOCK") => Self::Deadlock(text),
-            Some("NOREPLICAS") => Self::NoReplicas(text),
-            Some(code) => Self::Refused { code: code.to_string(), text },
-            None => Self::Connection(error),
         }
     }
 }

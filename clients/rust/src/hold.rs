@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use redis::{RedisResult, Value};
 
-use crate::spec::Spec;
+use crate::spec::{Spec, REPORTED};
 use crate::util::{again, is_not_held, locked, SLACK};
 
 /// The function that is called when a lock is lost.
 pub(crate) type OnLost = Arc<dyn Fn() + Send + Sync>;
+
+const EXPIRED: &str = "its lease expired";
 
 const HELD: u8 = 0;
 const LOST: u8 = 1;
@@ -40,6 +42,8 @@ pub(crate) struct Hold {
     state: AtomicU8,
     /// When it ends if it is not renewed; for a session, if the server does not confirm it.
     until: Mutex<Instant>,
+    /// Why it is lost.
+    why: Mutex<&'static str>,
     on_lost: Option<OnLost>,
 }
 
@@ -49,7 +53,16 @@ impl Hold {
         // The lease began at the grant, but only the time of the reply is known; so the first renewal is early.
         let until = Instant::now() + spec.lease;
         let token = spec.fenced.then_some(granted as u64);
-        Self { spec, owner, token, unsure, state: AtomicU8::new(HELD), until: Mutex::new(until), on_lost }
+        Self {
+            spec,
+            owner,
+            token,
+            unsure,
+            state: AtomicU8::new(HELD),
+            until: Mutex::new(until),
+            why: Mutex::new(EXPIRED),
+            on_lost,
+        }
     }
 
     /// Whether it is neither lost nor being released.
@@ -117,7 +130,7 @@ impl Hold {
                 }
                 return Watched::Still;
             }
-            Ok(_) => self.lose(),
+            Ok(_) => self.lose(REPORTED),
             Err(error) if again(&error) => {
                 if self.spec.session {
                     self.unbound();
@@ -125,26 +138,73 @@ impl Hold {
                 return Watched::Again;
             }
             // The key has another type, or a session could not be bound again.
-            Err(error) if is_not_held(&error) || error.code() == Some("WRONGTYPE") => self.lose(),
+            Err(error) if is_not_held(&error) || error.code() == Some("WRONGTYPE") => self.lose(REPORTED),
             // The server refuses the watch. Only the clock can notice a loss now.
             Err(_) => {}
         }
         Watched::Ended
     }
 
+    /// The lease has expired by the local clock.
+    pub fn expire(&self) {
+        self.lose(EXPIRED);
+    }
+
+    /// The server has reported that it is not held.
+    pub fn reported(&self) {
+        self.lose(REPORTED);
+    }
+
     /// Records the loss and reports it, once, unless it is being released already.
-    pub fn lose(&self) {
+    fn lose(&self, why: &'static str) {
+        let mut reason = locked(&self.why);
         let first = self.state.compare_exchange(HELD, LOST, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if first {
+            *reason = why;
+        }
+        drop(reason);
         if let (true, Some(call)) = (first, &self.on_lost) {
             // A panic of the user's callback must not end the renewals of other locks.
-            let _ = catch_unwind(AssertUnwindSafe(|| call()));
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| call())) {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+                log::error!("{}: error in the callback for its loss: {text}", self.spec);
+            }
         }
     }
 
-    /// Called when the release begins: from now on no loss is reported. Returns whether it was lost already.
-    pub fn end(&self) -> bool {
+    /// Called when the release begins: from now on no loss is reported. Returns whether it can be released.
+    pub fn end(&self) -> Ended {
         let is_lost = self.is_lost();
-        self.state.store(RELEASED, Ordering::Release);
-        is_lost
+        match self.state.swap(RELEASED, Ordering::AcqRel) {
+            RELEASED => Ended::Before,
+            _ if is_lost => Ended::Lost(*locked(&self.why)),
+            _ => Ended::Held,
+        }
+    }
+}
+
+/// What a hold was when its release began.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Held,
+    /// It was lost, for this reason.
+    Lost(&'static str),
+    /// It was released before, by `close`.
+    Before,
+}
+
+impl Ended {
+    /// What a release returns after its reply.
+    pub fn result(self, spec: &Spec, replied: crate::Result<()>) -> crate::Result<()> {
+        match self {
+            Self::Held => replied,
+            // After a reported loss the release must not succeed, whatever the server replied.
+            Self::Lost(why) => match replied {
+                Ok(()) | Err(crate::Error::NotHeld { .. }) => Err(spec.not_held(why)),
+                error => error,
+            },
+            Self::Before => Err(spec.not_held("it was released before")),
+        }
     }
 }

@@ -7,10 +7,12 @@
 mod agenda;
 mod error;
 mod hold;
+mod idle;
 mod lock;
 mod nodes;
 mod settings;
 mod spec;
+mod trial;
 mod util;
 
 #[cfg(feature = "tokio")]
@@ -18,7 +20,7 @@ pub mod aio;
 #[cfg(feature = "sync")]
 pub mod sync;
 
-pub use error::Error;
+pub use error::{Error, NotAcquired};
 pub use lock::{Factory, Lock};
 pub use settings::Settings;
 

@@ -29,37 +29,37 @@ impl<C> fmt::Debug for Factory<C> {
 
 impl<C> Factory<C> {
     /// A lock with one holder (`LOCK.ACQUIRE`). A newcomer may acquire it before the waiters if it is free.
-    pub fn lock(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
-        self.make(Kind::Lock, vec![key.into()])
+    pub fn lock(&self, key: impl AsRef<[u8]>) -> Lock<C> {
+        self.make(Kind::Lock, vec![key.as_ref().to_vec()])
     }
 
     /// The same lock, strictly first come, first served (`LOCK.FAIR`).
     ///
     /// A wait keeps its place in the queue when its connection is lost, and from one blocking call to the next
     /// ([`Settings::max_block`](crate::Settings::max_block)), if the server's `lock.fair-reserve` is not 0.
-    pub fn fair(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
-        self.make(Kind::Fair, vec![key.into()])
+    pub fn fair(&self, key: impl AsRef<[u8]>) -> Lock<C> {
+        self.make(Kind::Fair, vec![key.as_ref().to_vec()])
     }
 
     /// The read lock of a read-write lock, shared with other readers (`LOCK.RWREAD`).
-    pub fn read(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
-        self.make(Kind::Read, vec![key.into()])
+    pub fn read(&self, key: impl AsRef<[u8]>) -> Lock<C> {
+        self.make(Kind::Read, vec![key.as_ref().to_vec()])
     }
 
     /// The write lock of a read-write lock, held alone (`LOCK.RWWRITE`).
-    pub fn write(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
-        self.make(Kind::Write, vec![key.into()])
+    pub fn write(&self, key: impl AsRef<[u8]>) -> Lock<C> {
+        self.make(Kind::Write, vec![key.as_ref().to_vec()])
     }
 
     /// A multi-key lock: all of these keys, or none (`LOCK.MACQUIRE`). In a cluster the keys must share a slot.
-    pub fn multi<K: Into<Vec<u8>>>(&self, keys: impl IntoIterator<Item = K>) -> Lock<C> {
-        self.make(Kind::Multi, keys.into_iter().map(Into::into).collect())
+    pub fn multi<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Lock<C> {
+        self.make(Kind::Multi, keys.into_iter().map(|key| key.as_ref().to_vec()).collect())
     }
 
     /// One permit of a semaphore, or more with [`Lock::permits`]. All owners together hold at most `limit` permits
     /// (`LOCK.SEMAPHORE`).
-    pub fn semaphore(&self, key: impl Into<Vec<u8>>, limit: u32) -> Lock<C> {
-        let mut lock = self.make(Kind::Semaphore, vec![key.into()]);
+    pub fn semaphore(&self, key: impl AsRef<[u8]>, limit: u32) -> Lock<C> {
+        let mut lock = self.make(Kind::Semaphore, vec![key.as_ref().to_vec()]);
         lock.spec.limit = limit;
         lock
     }
@@ -76,6 +76,8 @@ impl<C> Factory<C> {
 }
 
 /// A lock that can be acquired any number of times. Each acquisition has an owner of its own.
+///
+/// With an option that cannot be, each acquisition returns [`Error::Option`](crate::Error::Option).
 ///
 /// So it is not reentrant: a holder that acquires it again waits for itself.
 #[must_use = "a lock does nothing until it is acquired"]
@@ -101,14 +103,14 @@ impl<C> Clone for Lock<C> {
 
 impl<C> fmt::Debug for Lock<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Lock").field(&self.spec).finish()
+        write!(f, "Lock({})", self.spec)
     }
 }
 
 impl<C> Lock<C> {
     /// How long the lock stays held after its holder died; 30 seconds by default. It is renewed after each third of it.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.spec.lease = lease.max(Duration::from_millis(1));
+        self.spec.lease = lease;
         self
     }
 
@@ -119,8 +121,7 @@ impl<C> Lock<C> {
         self
     }
 
-    /// Requests a fencing token, a number that only increases for this lock. Only for `lock`, `fair` and `write`;
-    /// the server refuses it for other kinds.
+    /// Requests a fencing token, a number that only increases for this lock. Only for `lock`, `fair` and `write`.
     pub fn fenced(mut self) -> Self {
         self.spec.fenced = true;
         self
@@ -128,7 +129,7 @@ impl<C> Lock<C> {
 
     /// The grant and each renewal must be acknowledged by this number of replicas, each within `time`.
     pub fn replicas(mut self, replicas: u32, time: Duration) -> Self {
-        self.spec.replicas = Some((replicas, time.max(Duration::from_millis(1))));
+        self.spec.replicas = Some((replicas, time));
         self
     }
 
@@ -140,7 +141,7 @@ impl<C> Lock<C> {
 
     /// How many permits of a semaphore to acquire at once; 1 by default.
     pub fn permits(mut self, permits: u32) -> Self {
-        self.spec.permits = permits;
+        self.spec.permits = Some(permits);
         self
     }
 

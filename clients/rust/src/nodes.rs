@@ -7,10 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use redis::cluster_routing::Slot;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+#[cfg(feature = "tokio")]
+use redis::Cmd;
 use redis::{from_redis_value_ref, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo};
 use redis::{RedisError, RedisResult, Value};
 
 use crate::util::locked;
+#[cfg(feature = "tokio")]
+use crate::util::SHORT;
 
 /// How many idle connections to a node are kept.
 pub(crate) const KEPT: usize = 16;
@@ -44,6 +48,30 @@ impl Nodes {
         name.map(|name| Target { name, asking: false })
     }
 
+    /// The address of the server that serves this key, for messages, as far as it is known.
+    pub fn address(&self, key: &[u8]) -> String {
+        match self {
+            Self::One(client) => client.get_connection_info().addr().to_string(),
+            Self::Sentinel(sentinels) => {
+                locked(&sentinels.found).clone().unwrap_or_else(|| format!("the master {:?}", sentinels.master))
+            }
+            Self::Cluster(slots) => slots.of(key).map_or_else(|| "the cluster".into(), |name| name.to_string()),
+        }
+    }
+
+    /// Sends commands on a blocking connection, where nothing else can be done any more.
+    #[cfg(feature = "tokio")]
+    pub fn send_blocking(&self, key: &[u8], commands: &[Cmd]) -> RedisResult<()> {
+        let client = match self {
+            Self::One(client) => client.clone(),
+            Self::Sentinel(sentinels) => sentinels.client()?.get_client()?,
+            Self::Cluster(slots) => slots.client(&slots.of(key).unwrap_or_else(|| Name::from("")))?,
+        };
+        let mut connection = client.get_connection_with_timeout(SHORT)?;
+        connection.set_read_timeout(Some(SHORT))?;
+        commands.iter().try_for_each(|command| command.query::<Value>(&mut connection).map(drop))
+    }
+
     /// The target to which an error reply redirects, if it does.
     pub fn redirected(&self, key: &[u8], error: &RedisError) -> Option<Target> {
         let Self::Cluster(slots) = self else { return None };
@@ -71,11 +99,13 @@ pub(crate) struct Sentinels {
     master: String,
     settings: SentinelNodeConnectionInfo,
     first: AtomicUsize,
+    /// The address of the master that was connected last.
+    found: Mutex<Option<String>>,
 }
 
 impl Sentinels {
     pub fn new(sentinels: Vec<ConnectionInfo>, master: String, settings: SentinelNodeConnectionInfo) -> Self {
-        Self { sentinels, master, settings, first: AtomicUsize::new(0) }
+        Self { sentinels, master, settings, first: AtomicUsize::new(0), found: Mutex::default() }
     }
 
     /// redis-rs's client for them: a new one each time, because one that hangs on an unresponsive Sentinel cannot be
@@ -93,6 +123,12 @@ impl Sentinels {
             Some(self.settings.clone()),
             SentinelServerType::Master,
         )
+    }
+
+    /// Records which master was found.
+    pub fn found(&self, client: Client) -> Client {
+        *locked(&self.found) = Some(client.get_connection_info().addr().to_string());
+        client
     }
 
     /// Makes the next Sentinel the first one to be queried.

@@ -13,6 +13,7 @@ use crate::nodes::{infos, Nodes, Sentinels, Slots};
 pub struct Settings {
     pub(crate) nodes: Nodes,
     pub(crate) max_block: Duration,
+    pub(crate) connect_timeout: Duration,
 }
 
 impl Settings {
@@ -49,12 +50,20 @@ impl Settings {
     /// How long one command blocks at most; 30 seconds by default. Then the request is sent again. A server that has
     /// not replied two seconds later is considered unreachable.
     pub fn max_block(mut self, max_block: Duration) -> Self {
-        self.max_block = max_block.max(Duration::from_millis(1));
+        self.max_block = max_block;
+        self
+    }
+
+    /// How long an attempt to connect may take, and after what time an acquisition returns
+    /// [`Error::Connection`](crate::Error::Connection) if no connection has ever succeeded; 5 seconds by default. Once
+    /// connected, waits survive outages.
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = connect_timeout.max(Duration::from_millis(1));
         self
     }
 
     fn of(nodes: Nodes) -> Self {
-        Self { nodes, max_block: Duration::from_secs(30) }
+        Self { nodes, max_block: Duration::from_secs(30), connect_timeout: Duration::from_secs(5) }
     }
 }
 

@@ -1,8 +1,15 @@
 //! The settings of a lock, and its commands.
 
+use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use redis::{cmd, Cmd};
+use redis::{cmd, Cmd, RedisError};
+use uuid::Uuid;
+
+use crate::nodes::Nodes;
+use crate::util::at_least_1_ms;
+use crate::Error;
 
 /// The kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +22,34 @@ pub(crate) enum Kind {
     Semaphore,
 }
 
+/// Why a lock is not held, if only the server knows more.
+pub(crate) const REPORTED: &str = "the server reported its loss";
+
+impl Kind {
+    /// Its name in messages.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Fair => "fair lock",
+            Self::Read => "read lock",
+            Self::Write => "write lock",
+            Self::Multi => "multi-key lock",
+            Self::Semaphore => "semaphore",
+        }
+    }
+}
+
+/// A new owner, `host:pid:random`.
+pub(crate) fn new_owner() -> String {
+    static HOST: OnceLock<String> = OnceLock::new();
+    let host = HOST.get_or_init(|| {
+        let named = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+        let named = named.or_else(|| std::env::var("HOSTNAME").ok()).or_else(|| std::env::var("COMPUTERNAME").ok());
+        named.map(|name| name.trim().to_string()).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".into())
+    });
+    format!("{host}:{}:{}", std::process::id(), Uuid::new_v4().simple())
+}
+
 /// Everything that is sent to the server about a lock, except the owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
@@ -22,7 +57,7 @@ pub(crate) struct Spec {
     /// One key, or any number for [`Kind::Multi`]; in a cluster they must share a slot.
     pub keys: Vec<Vec<u8>>,
     pub limit: u32,
-    pub permits: u32,
+    pub permits: Option<u32>,
     pub lease: Duration,
     pub session: bool,
     pub fenced: bool,
@@ -37,7 +72,7 @@ impl Spec {
             kind,
             keys,
             limit: 1,
-            permits: 1,
+            permits: None,
             lease: Duration::from_secs(30),
             session: false,
             fenced: false,
@@ -50,6 +85,66 @@ impl Spec {
     /// The key by which all commands of this lock are routed.
     pub fn key(&self) -> &[u8] {
         self.keys.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// How many permits are acquired; 1 for a lock.
+    pub fn permits(&self) -> u32 {
+        self.permits.unwrap_or(1)
+    }
+
+    /// Refuses options that cannot be.
+    pub fn check(&self, max_block: Duration) -> Result<(), Error> {
+        let semaphore = self.kind == Kind::Semaphore;
+        let tokens = matches!(self.kind, Kind::Lock | Kind::Fair | Kind::Write);
+        let text = if max_block.is_zero() {
+            String::from("max_block must be greater than 0, not 0")
+        } else if self.keys.is_empty() {
+            String::from("keys must not be empty")
+        } else if self.lease.is_zero() {
+            String::from("lease must be greater than 0, not 0")
+        } else if semaphore && self.limit == 0 {
+            String::from("limit must be at least 1, not 0")
+        } else if !semaphore && self.permits.is_some() {
+            String::from("permits: only a semaphore has permits")
+        } else if semaphore && !(1..=self.limit).contains(&self.permits()) {
+            format!("permits must be from 1 to the limit of {}, not {}", self.limit, self.permits())
+        } else if self.fenced && !tokens {
+            format!("fenced: a {} has no fencing token", self.kind.name())
+        } else {
+            match self.replicas {
+                Some((0, _)) => String::from("replicas must be at least 1, not 0"),
+                Some((_, Duration::ZERO)) => String::from("replicas: the time must be greater than 0, not 0"),
+                _ => return Ok(()),
+            }
+        };
+        Err(Error::Option(text))
+    }
+
+    /// The error for an error of redis-rs.
+    pub fn error(&self, error: RedisError, nodes: &Nodes) -> Error {
+        let lock = self.to_string();
+        let text = error.detail().unwrap_or_default().to_string();
+        match error.code() {
+            Some("NOTHELD") => self.not_held(REPORTED),
+            Some("DEADLOCK") => Error::Deadlock { lock, text },
+            Some("NOREPLICAS") => Error::NoReplicas { lock, text },
+            Some(_) if text.to_lowercase().contains("unknown command") => {
+                Error::NoModule { lock, address: nodes.address(self.key()) }
+            }
+            Some(code) => Error::Refused { lock, code: code.to_string(), text },
+            None => Error::Connection { lock, error },
+        }
+    }
+
+    pub fn not_held(&self, why: &str) -> Error {
+        Error::NotHeld { lock: self.to_string(), why: why.to_string() }
+    }
+
+    /// Asks who holds this key.
+    pub fn info(key: &[u8]) -> Cmd {
+        let mut command = cmd("LOCK.INFO");
+        command.arg(key).arg("COUNT").arg(0);
+        command
     }
 
     /// How much longer than its `BLOCK` a reply may take: the time for replicas.
@@ -68,7 +163,7 @@ impl Spec {
             Kind::Multi => self.counted("LOCK.MACQUIRE", owner),
             Kind::Semaphore => {
                 let mut command = self.keyed("LOCK.SEMAPHORE", owner);
-                command.arg(self.limit).arg("PERMITS").arg(self.permits);
+                command.arg(self.limit).arg("PERMITS").arg(self.permits());
                 command
             }
         };
@@ -151,13 +246,13 @@ impl Spec {
         if self.session {
             command.arg("SESSION");
         } else {
-            command.arg("PX").arg(self.lease.as_millis() as u64);
+            command.arg("PX").arg(at_least_1_ms(self.lease));
         }
     }
 
     fn acknowledged(&self, command: &mut Cmd) {
         if let Some((replicas, time)) = self.replicas {
-            command.arg("REPLICAS").arg(replicas).arg(time.as_millis() as u64);
+            command.arg("REPLICAS").arg(replicas).arg(at_least_1_ms(time));
         }
     }
 
@@ -165,9 +260,24 @@ impl Spec {
         match self.kind {
             Kind::Read => command.arg("READ"),
             Kind::Write => command.arg("WRITE"),
-            Kind::Semaphore => command.arg("PERMITS").arg(self.permits),
+            Kind::Semaphore => command.arg("PERMITS").arg(self.permits()),
             Kind::Lock | Kind::Fair | Kind::Multi => command,
         };
+    }
+}
+
+/// How messages name the lock: its kind and its keys.
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.name())?;
+        for (number, key) in self.keys.iter().enumerate() {
+            f.write_str(if number > 0 { ", " } else { " " })?;
+            match std::str::from_utf8(key) {
+                Ok(key) => write!(f, "{key:?}")?,
+                Err(_) => write!(f, "\"{}\"", key.escape_ascii())?,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -5,14 +5,18 @@ use std::time::{Duration, Instant};
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-use crate::Error;
-
 /// How long a short command, or a new connection, may take.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
 /// How much longer than its `BLOCK` a blocking command may take before its server is considered unreachable.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
-/// How long a caller that gives up waits for the cancellation; then it continues in the background.
+/// How late an acquisition ends at most. The reply to its last request is waited for until [`LATE_REPLY`], and the rest
+/// is for giving up and for the names of the holders.
+pub(crate) const LATE: Duration = Duration::from_millis(100);
+pub(crate) const LATE_REPLY: Duration = Duration::from_millis(60);
+/// How long a request that is given up is cancelled at least.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it may take to connect, also if nobody waits for it any more.
+pub(crate) const CONNECTING: Duration = Duration::from_secs(5);
 /// After this time a request that may have been delayed is cancelled once more.
 pub(crate) const LATER: Duration = Duration::from_millis(150);
 
@@ -43,6 +47,7 @@ impl Pause {
 /// How long a wait lasts.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
+    time: Duration,
     end: Option<Instant>,
     only_try: bool,
 }
@@ -59,12 +64,21 @@ pub(crate) struct Call {
 
 impl Wait {
     pub fn forever() -> Self {
-        Self { end: None, only_try: false }
+        Self { time: Duration::ZERO, end: None, only_try: false }
     }
 
     /// For this time at most; zero only tries.
     pub fn at_most(time: Duration) -> Self {
-        Self { end: Instant::now().checked_add(time), only_try: time.is_zero() }
+        Self { time, end: Instant::now().checked_add(time), only_try: time.is_zero() }
+    }
+
+    /// How long it is.
+    pub fn time(&self) -> Duration {
+        self.time
+    }
+
+    pub fn only_tries(&self) -> bool {
+        self.only_try
     }
 
     pub fn end(&self) -> Option<Instant> {
@@ -80,19 +94,27 @@ impl Wait {
     /// the connection closes, but not when its `BLOCK` times out.
     pub fn next_call(&self, max_block: Duration, fair: bool) -> Call {
         if self.only_try {
-            return Call { block: None, listen: SLACK, is_cut: false };
+            return Call { block: None, listen: LATE_REPLY, is_cut: false };
         }
         let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
         let one = left.map_or(max_block, |left| left.min(max_block));
         let is_cut = fair && left.is_none_or(|left| left > max_block);
         let block = if is_cut { left.map_or(0, at_least_1_ms) } else { at_least_1_ms(one) };
-        let listen = if is_cut { one } else { one + SLACK };
+        let is_last = left.is_some_and(|left| left <= max_block);
+        let listen = one
+            + if is_cut {
+                Duration::ZERO
+            } else if is_last {
+                LATE_REPLY
+            } else {
+                SLACK
+            };
         Call { block: Some(block), listen, is_cut }
     }
 }
 
 /// In milliseconds, rounded up; never 0, which would mean no limit.
-fn at_least_1_ms(time: Duration) -> u64 {
+pub(crate) fn at_least_1_ms(time: Duration) -> u64 {
     (time.as_micros().div_ceil(1000) as u64).max(1)
 }
 
@@ -123,20 +145,12 @@ pub(crate) fn judge(reply: RedisResult<Value>) -> Verdict {
 
 /// The meaning of the reply to a release. `repeated`: an earlier one may have been executed.
 /// `Err`: to be sent again.
-pub(crate) fn judge_release(reply: RedisResult<Value>, repeated: bool) -> Result<Result<(), Error>, RedisError> {
+pub(crate) fn judge_release(reply: RedisResult<Value>, repeated: bool) -> Result<Result<(), RedisError>, RedisError> {
     match judge(reply) {
         Verdict::Again(error) => Err(error),
         Verdict::Never(error) if repeated && is_not_held(&error) => Ok(Ok(())),
-        Verdict::Never(error) => Ok(Err(error.into())),
+        Verdict::Never(error) => Ok(Err(error)),
         Verdict::Done(_) | Verdict::Null => Ok(Ok(())),
-    }
-}
-
-/// The error for the caller when the wait times out with this as the last result.
-pub(crate) fn in_the_end(error: RedisError) -> Error {
-    match error.code() {
-        Some(_) => Error::NotAcquired,
-        None => error.into(),
     }
 }
 
@@ -153,8 +167,13 @@ pub(crate) fn again(error: &RedisError) -> bool {
     };
     match error.kind() {
         Io | Parse | ClusterConnectionNotFound | MasterNameNotFoundBySentinel | NoValidReplicasFoundBySentinel => true,
-        _ => error.code().is_some_and(|code| CODES.contains(&code)),
+        _ => error.code().is_some_and(|code| CODES.contains(&code)) || is_full(error),
     }
+}
+
+/// Whether the server has as many clients as it accepts. It replies so to a new connection.
+pub(crate) fn is_full(error: &RedisError) -> bool {
+    error.detail().is_some_and(|text| text.contains("max number of clients"))
 }
 
 /// The connection error for a time-out that was detected here.

@@ -8,6 +8,7 @@ mod words;
 use std::process::exit;
 
 fn main() {
+    words::log_to_stderr();
     match std::env::args().nth(1).as_deref() {
         Some("sync") => threads::run(),
         Some("tokio") => tasks::run(),

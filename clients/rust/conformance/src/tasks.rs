@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::words::{answer, code, is_read, library, lock, millis, number, other, say, sentinel, settings, text, urls};
-use crate::words::{watched_lock, Answer, Random, SETTLING};
+use crate::words::{refuse_negative, released_before, watched_lock, with_own_keys, Answer, Random, CLOSING, SETTLING};
 
 /// A connection as a user would have it.
 enum Own {
@@ -34,16 +34,19 @@ impl Own {
 }
 
 struct User {
-    to: Value,
+    /// The request that created it.
+    asked: Value,
     locks: Locks,
-    /// The user's own connection.
-    own: tokio::sync::Mutex<Own>,
+    /// The user's own connection, once it was used.
+    own: tokio::sync::Mutex<Option<Own>>,
 }
 
 #[derive(Default)]
 struct Runner {
     users: Mutex<HashMap<String, Arc<User>>>,
     guards: Mutex<HashMap<String, Guard>>,
+    /// What a second release of each hold answers.
+    released: Mutex<HashMap<String, String>>,
     waits: Mutex<HashMap<String, AbortHandle>>,
     bodies: Mutex<HashMap<u64, oneshot::Sender<()>>>,
 }
@@ -82,10 +85,17 @@ impl Runner {
 
     async fn act(&self, request: &Value, body: Option<oneshot::Receiver<()>>) -> Answer {
         match text(request, "do") {
-            "release" => {
-                let guard = self.guards.lock().unwrap().remove(text(request, "as"));
-                guard.ok_or_else(|| other("no such hold"))?.release().await.map_err(code).map(|()| json!({}))
+            "release" => self.release(request).await,
+            "close" => {
+                self.user(request)?.locks.close(millis(&request["timeout_ms"]).unwrap_or(CLOSING)).await;
+                Ok(json!({}))
             }
+            "abandon" => {
+                drop(self.guards.lock().unwrap().remove(text(request, "as")));
+                Ok(json!({}))
+            }
+            "crowd" => self.crowd(request).await,
+            "short_lived" => self.short_lived(request).await,
             "cancel" => {
                 let wait = self.waits.lock().unwrap().remove(text(request, "as"));
                 wait.into_iter().for_each(|wait| wait.abort());
@@ -105,7 +115,12 @@ impl Runner {
             "storm" => self.storm(request).await,
             "ping" => {
                 let user = self.user(request)?;
-                let pong: RedisResult<String> = user.own.lock().await.ask(&cmd("PING")).await;
+                let mut own = user.own.lock().await;
+                if own.is_none() {
+                    *own = Some(connection(&user.asked["to"]).await.map_err(library)?);
+                }
+                let own = own.as_mut().ok_or_else(|| other("no connection"))?;
+                let pong: RedisResult<String> = own.ask(&cmd("PING")).await;
                 pong.map(|_| json!({"pong": true})).map_err(library)
             }
             "handoff" => handoff(request).await,
@@ -114,10 +129,52 @@ impl Runner {
     }
 
     async fn connect(&self, request: &Value) -> Answer {
-        let to = request["to"].clone();
-        let own = tokio::sync::Mutex::new(connection(&to).await.map_err(library)?);
         let locks = Locks::new(settings(request).map_err(library)?);
-        self.users.lock().unwrap().insert(text(request, "as").into(), Arc::new(User { to, locks, own }));
+        if request["max_block_ms"] == 0 {
+            let _ = locks.lock("key").try_lock().await.map_err(code)?;
+        }
+        let user = User { asked: request.clone(), locks, own: tokio::sync::Mutex::default() };
+        self.users.lock().unwrap().insert(text(request, "as").into(), Arc::new(user));
+        Ok(json!({}))
+    }
+
+    async fn release(&self, request: &Value) -> Answer {
+        let name = text(request, "as");
+        let guard = self.guards.lock().unwrap().remove(name);
+        if let Some(guard) = guard {
+            return guard.release().await.map_err(code).map(|()| json!({}));
+        }
+        let released = self.released.lock().unwrap().get(name).cloned();
+        Err(released.map_or_else(|| other("no such hold"), |text| ("not_held", text)))
+    }
+
+    async fn crowd(&self, request: &Value) -> Answer {
+        let user = self.user(request)?;
+        let hold = millis(&request["hold_ms"]).unwrap_or_default();
+        let mut tasks = JoinSet::new();
+        for number in 0..number(request, "tasks") {
+            let lock = lock(&user.locks, &with_own_keys(request, number)["lock"]);
+            tasks.spawn(async move {
+                let guard = lock.lock().await.map_err(code)?;
+                tokio::time::sleep(hold).await;
+                guard.release().await.map_err(code)
+            });
+        }
+        let results = tasks.join_all().await;
+        let done = results.iter().filter(|result| result.is_ok()).count();
+        results.into_iter().collect::<Result<Vec<()>, _>>().map(|_| json!({"done": done}))
+    }
+
+    async fn short_lived(&self, request: &Value) -> Answer {
+        let user = self.user(request)?;
+        for _ in 0..number(request, "times") {
+            let locks = Locks::new(settings(&user.asked).map_err(library)?);
+            let guard = lock(&locks, &request["lock"]).lock().await.map_err(code)?;
+            guard.release().await.map_err(code)?;
+            if request["close"] == true {
+                locks.close(CLOSING).await;
+            }
+        }
         Ok(json!({}))
     }
 
@@ -131,25 +188,33 @@ impl Runner {
         let user = self.user(&request);
         let wanted = request.clone();
         let waiting = tokio::spawn(async move {
+            refuse_negative(&wanted)?;
             let lock = watched_lock(&user?.locks, &wanted);
-            wait(&lock, &wanted["wait_ms"]).await
+            let guard = wait(&lock, &wanted["wait_ms"]).await?;
+            Ok((guard, released_before(&lock)))
         });
         self.waits.lock().unwrap().insert(name.clone(), waiting.abort_handle());
         tokio::spawn(async move {
             let waited = waiting.await;
             self.waits.lock().unwrap().remove(&name);
-            let result = waited.unwrap_or_else(|error| Err(("cancelled", error.to_string()))).map(|guard| {
-                let fields = json!({"owner": guard.owner(), "token": guard.token()});
-                self.guards.lock().unwrap().insert(name, guard);
-                fields
-            });
+            let result =
+                waited.unwrap_or_else(|error| Err(("cancelled", error.to_string()))).map(|(guard, released)| {
+                    let fields = json!({"owner": guard.owner(), "token": guard.token()});
+                    self.released.lock().unwrap().insert(name.clone(), released);
+                    self.guards.lock().unwrap().insert(name, guard);
+                    fields
+                });
             answer(number(&request, "id"), result);
         });
     }
 
     async fn within(&self, request: &Value, body: Option<oneshot::Receiver<()>>) -> Answer {
+        refuse_negative(request)?;
         let guard = wait(&watched_lock(&self.user(request)?.locks, request), &request["wait_ms"]).await?;
         say(&json!({"event": "inside", "id": request["id"]}));
+        if request["stop"] == true {
+            guard.lost().await;
+        }
         if let Some(left) = body {
             left.await.map_err(other)?;
         }
@@ -166,7 +231,7 @@ impl Runner {
         for _ in 0..number(request, "workers") {
             let (lock, user, request) = (lock(&user.locks, &request["lock"]), user.clone(), request.clone());
             workers.spawn(async move {
-                let mut own = connection(&user.to).await.map_err(library)?;
+                let mut own = connection(&user.asked["to"]).await.map_err(library)?;
                 for _ in 0..number(&request, "times") {
                     let guard = lock.lock().await.map_err(code)?;
                     increment(&mut own, text(&request, "counter"), is_read(&request)).await.map_err(library)?;
@@ -188,7 +253,7 @@ impl Runner {
                 let time = Duration::from_micros(random.below(3000));
                 tokio::select! {
                     result = lock.lock() => result,
-                    () = exactly(time) => Err(lock_so::Error::NotAcquired),
+                    () = exactly(time) => Err(lock_so::Error::Cancelled),
                 }
             } else {
                 lock.lock_for(Duration::from_millis(1 + random.below(3))).await
@@ -198,7 +263,7 @@ impl Runner {
                     guard.release().await.map_err(code)?;
                     acquired += 1;
                 }
-                Err(lock_so::Error::NotAcquired) => given_up += 1,
+                Err(lock_so::Error::NotAcquired(_) | lock_so::Error::Cancelled) => given_up += 1,
                 Err(error) => return Err(code(error)),
             }
         }

@@ -13,7 +13,7 @@ use redis::{cmd, Client, Cmd, Connection, FromRedisValue, RedisResult};
 use serde_json::{json, Value};
 
 use crate::words::{answer, code, is_read, library, lock, millis, number, other, say, sentinel, settings, text, urls};
-use crate::words::{watched_lock, Answer, Random, SETTLING};
+use crate::words::{refuse_negative, released_before, watched_lock, with_own_keys, Answer, Random, CLOSING, SETTLING};
 
 /// A connection as a user would have it.
 enum Own {
@@ -31,16 +31,19 @@ impl Own {
 }
 
 struct User {
-    to: Value,
+    /// The request that created it.
+    asked: Value,
     locks: Locks,
-    /// The user's own connection.
-    own: Mutex<Own>,
+    /// The user's own connection, once it was used.
+    own: Mutex<Option<Own>>,
 }
 
 #[derive(Default)]
 struct Runner {
     users: Mutex<HashMap<String, Arc<User>>>,
     guards: Mutex<HashMap<String, Guard>>,
+    /// What a second release of each hold answers.
+    released: Mutex<HashMap<String, String>>,
     waits: Mutex<HashMap<String, Cancel>>,
     bodies: Mutex<HashMap<u64, mpsc::Sender<()>>>,
 }
@@ -80,10 +83,17 @@ impl Runner {
     fn act(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
         match text(request, "do") {
             "acquire" => self.acquire(request),
-            "release" => {
-                let guard = self.guards.lock().unwrap().remove(text(request, "as"));
-                guard.ok_or_else(|| other("no such hold"))?.release().map_err(code).map(|()| json!({}))
+            "release" => self.release(request),
+            "close" => {
+                self.user(request)?.locks.close(millis(&request["timeout_ms"]).unwrap_or(CLOSING));
+                Ok(json!({}))
             }
+            "abandon" => {
+                drop(self.guards.lock().unwrap().remove(text(request, "as")));
+                Ok(json!({}))
+            }
+            "crowd" => self.crowd(request),
+            "short_lived" => self.short_lived(request),
             "cancel" => {
                 let wait = self.waits.lock().unwrap().get(text(request, "as")).cloned();
                 wait.into_iter().for_each(|wait| wait.cancel());
@@ -103,8 +113,12 @@ impl Runner {
             "storm" => self.storm(request),
             "ping" => {
                 let user = self.user(request)?;
-                let pong: RedisResult<String> = user.own.lock().unwrap().ask(&cmd("PING"));
-                pong.map(|_| json!({"pong": true})).map_err(library)
+                let mut own = user.own.lock().unwrap();
+                if own.is_none() {
+                    *own = Some(connection(&user.asked["to"]).map_err(library)?);
+                }
+                let pong: Option<RedisResult<String>> = own.as_mut().map(|own| own.ask(&cmd("PING")));
+                pong.ok_or_else(|| other("no connection"))?.map(|_| json!({"pong": true})).map_err(library)
             }
             "handoff" => handoff(request),
             unknown => Err(other(format!("unknown request: {unknown}"))),
@@ -112,10 +126,12 @@ impl Runner {
     }
 
     fn connect(&self, request: &Value) -> Answer {
-        let to = request["to"].clone();
-        let own = Mutex::new(connection(&to).map_err(library)?);
         let locks = Locks::new(settings(request).map_err(library)?);
-        self.users.lock().unwrap().insert(text(request, "as").into(), Arc::new(User { to, locks, own }));
+        if request["max_block_ms"] == 0 {
+            let _ = locks.lock("key").try_lock().map_err(code)?;
+        }
+        let user = User { asked: request.clone(), locks, own: Mutex::default() };
+        self.users.lock().unwrap().insert(text(request, "as").into(), Arc::new(user));
         Ok(json!({}))
     }
 
@@ -126,16 +142,59 @@ impl Runner {
     fn acquire(&self, request: &Value) -> Answer {
         let name = text(request, "as");
         let cancel = self.waits.lock().unwrap().get(name).cloned().unwrap_or_default();
+        refuse_negative(request)?;
         let lock = watched_lock(&self.user(request)?.locks, request).cancelled_by(&cancel);
         let result = wait(&lock, &request["wait_ms"]);
         self.waits.lock().unwrap().remove(name);
         let guard = result?;
         let fields = json!({"owner": guard.owner(), "token": guard.token()});
+        self.released.lock().unwrap().insert(name.into(), released_before(&lock));
         self.guards.lock().unwrap().insert(name.into(), guard);
         Ok(fields)
     }
 
+    fn release(&self, request: &Value) -> Answer {
+        let name = text(request, "as");
+        if let Some(guard) = self.guards.lock().unwrap().remove(name) {
+            return guard.release().map_err(code).map(|()| json!({}));
+        }
+        let released = self.released.lock().unwrap().get(name).cloned();
+        Err(released.map_or_else(|| other("no such hold"), |text| ("not_held", text)))
+    }
+
+    fn crowd(&self, request: &Value) -> Answer {
+        let user = self.user(request)?;
+        let hold = millis(&request["hold_ms"]).unwrap_or_default();
+        let results: Vec<_> = thread::scope(|scope| {
+            let task = |number| {
+                let (lock, hold) = (lock(&user.locks, &with_own_keys(request, number)["lock"]), &hold);
+                scope.spawn(move || {
+                    let guard = lock.lock().map_err(code)?;
+                    thread::sleep(*hold);
+                    guard.release().map_err(code)
+                })
+            };
+            let tasks: Vec<_> = (0..number(request, "tasks")).map(task).collect();
+            tasks.into_iter().map(|task| task.join().unwrap()).collect()
+        });
+        let done = results.iter().filter(|result| result.is_ok()).count();
+        results.into_iter().collect::<Result<Vec<()>, _>>().map(|_| json!({"done": done}))
+    }
+
+    fn short_lived(&self, request: &Value) -> Answer {
+        let user = self.user(request)?;
+        for _ in 0..number(request, "times") {
+            let locks = Locks::new(settings(&user.asked).map_err(library)?);
+            lock(&locks, &request["lock"]).lock().map_err(code)?.release().map_err(code)?;
+            if request["close"] == true {
+                locks.close(CLOSING);
+            }
+        }
+        Ok(json!({}))
+    }
+
     fn within(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
+        refuse_negative(request)?;
         let guard = wait(&watched_lock(&self.user(request)?.locks, request), &request["wait_ms"])?;
         say(&json!({"event": "inside", "id": request["id"]}));
         if let Some(left) = body {
@@ -152,7 +211,7 @@ impl Runner {
         let user = self.user(request)?;
         let work = || -> Result<u64, (&'static str, String)> {
             let lock = lock(&user.locks, &request["lock"]);
-            let mut own = connection(&user.to).map_err(library)?;
+            let mut own = connection(&user.asked["to"]).map_err(library)?;
             for _ in 0..number(request, "times") {
                 let guard = lock.lock().map_err(code)?;
                 increment(&mut own, text(request, "counter"), is_read(request)).map_err(library)?;
@@ -188,7 +247,7 @@ impl Runner {
                     guard.release().map_err(code)?;
                     acquired += 1;
                 }
-                Err(lock_so::Error::NotAcquired | lock_so::Error::Cancelled) => given_up += 1,
+                Err(lock_so::Error::NotAcquired(_) | lock_so::Error::Cancelled) => given_up += 1,
                 Err(error) => return Err(code(error)),
             }
         }

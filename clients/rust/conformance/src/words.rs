@@ -14,6 +14,9 @@ pub type Answer = Result<Value, (&'static str, String)>;
 /// How long `quit` waits for clean-up that is still in progress.
 pub const SETTLING: Duration = Duration::from_secs(5);
 
+/// How long `close` may take if the request does not say it.
+pub const CLOSING: Duration = Duration::from_secs(2);
+
 pub fn say(line: &Value) {
     let mut out = std::io::stdout().lock();
     // The driver may have ended; that is no error here.
@@ -33,13 +36,16 @@ pub fn answer(id: u64, answer: Answer) {
 
 pub fn code(error: Error) -> (&'static str, String) {
     let code = match &error {
-        Error::NotAcquired => "not_acquired",
-        Error::NotHeld => "not_held",
-        Error::Deadlock(_) => "deadlock",
-        Error::NoReplicas(_) => "no_replicas",
+        Error::Option(_) => "bad_option",
+        Error::NotAcquired(_) => "not_acquired",
+        Error::NotHeld { .. } => "not_held",
+        Error::Deadlock { .. } => "deadlock",
+        Error::NoReplicas { .. } => "no_replicas",
+        Error::NoModule { .. } => "module_missing",
         Error::Refused { .. } => "refused",
         Error::Cancelled => "cancelled",
-        Error::Connection(_) => "connection",
+        Error::Connection { .. } => "connection",
+        Error::Closed { .. } => "closed",
         _ => "other",
     };
     (code, error.to_string())
@@ -82,10 +88,67 @@ pub fn settings(request: &Value) -> redis::RedisResult<Settings> {
         "sentinel" => Settings::sentinel(urls(to), text(to, "master"), None)?,
         _ => Settings::single(&Client::open(urls(to).remove(0))?),
     };
-    Ok(match millis(&request["max_block_ms"]) {
+    let settings = match millis(&request["max_block_ms"]) {
         Some(max_block) => settings.max_block(max_block),
         None => settings,
+    };
+    Ok(match millis(&request["connect_timeout_ms"]) {
+        Some(timeout) => settings.connect_timeout(timeout),
+        None => settings,
     })
+}
+
+/// What Rust's types do not allow: negative times and numbers.
+pub fn refuse_negative(request: &Value) -> Result<(), (&'static str, String)> {
+    let lock = &request["lock"];
+    let bad = |text: String| Err(("bad_option", text));
+    let negative = |value: &Value| value.as_i64().filter(|number| *number < 0);
+    if let Some(wait) = negative(&request["wait_ms"]) {
+        return bad(format!("wait must not be negative, not {wait}"));
+    }
+    match negative(&lock["lease_ms"]) {
+        Some(lease) => bad(format!("lease must be greater than 0, not {lease}")),
+        None => Ok(()),
+    }
+}
+
+/// A request whose lock has keys of its own, as each task of a crowd has.
+pub fn with_own_keys(request: &Value, number: u64) -> Value {
+    let mut request = request.clone();
+    if request["own"] != false {
+        for key in request["lock"]["keys"].as_array_mut().into_iter().flatten() {
+            *key = json!(format!("{}:{number}", key.as_str().unwrap_or_default()));
+        }
+    }
+    request
+}
+
+/// The answer to a second release, which Rust's types do not allow.
+pub fn released_before<C>(lock: &Lock<C>) -> String {
+    let named = format!("{lock:?}");
+    let named = named.strip_prefix("Lock(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(&named);
+    format!("{named} is not held: it was released before")
+}
+
+struct Stderr;
+
+impl log::Log for Stderr {
+    fn enabled(&self, _: &log::Metadata) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record) {
+        eprintln!("{}: {}", record.level(), record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+/// Writes what the package logs to stderr.
+pub fn log_to_stderr() {
+    if log::set_logger(&Stderr).is_ok() {
+        log::set_max_level(log::LevelFilter::Warn);
+    }
 }
 
 pub fn sentinel(to: &Value) -> redis::RedisResult<SentinelClient> {
@@ -99,7 +162,7 @@ pub fn lock<C>(locks: &Factory<C>, wanted: &Value) -> Lock<C> {
         "fair" => locks.fair(keys[0]),
         "read" => locks.read(keys[0]),
         "write" => locks.write(keys[0]),
-        "multi" => locks.multi(keys),
+        "multi" => locks.multi(keys.clone()),
         "semaphore" => locks.semaphore(keys[0], number(wanted, "limit") as u32),
         _ => locks.lock(keys[0]),
     };
@@ -126,11 +189,15 @@ pub fn lock<C>(locks: &Factory<C>, wanted: &Value) -> Lock<C> {
 /// The same, with the event `lost` if `watch` is set.
 pub fn watched_lock<C>(locks: &Factory<C>, request: &Value) -> Lock<C> {
     let lock = lock(locks, &request["lock"]);
-    if request["lock"]["watch"].as_bool() != Some(true) {
+    let fails = request["lock"]["watch"] == "raise";
+    if !fails && request["lock"]["watch"].as_bool() != Some(true) {
         return lock;
     }
     let event = json!({"event": "lost", "as": request["as"]});
-    lock.on_lost(move || say(&event))
+    lock.on_lost(move || {
+        say(&event);
+        assert!(!fails, "the callback fails");
+    })
 }
 
 pub fn is_read(request: &Value) -> bool {

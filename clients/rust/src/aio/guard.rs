@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
+use redis::RedisResult;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -13,10 +14,10 @@ use super::keep::Watch;
 use super::pool::Line;
 use super::Core;
 use crate::agenda::Id;
-use crate::hold::{Hold, OnLost};
+use crate::hold::{Ended, Hold, OnLost};
 use crate::spec::Spec;
-use crate::util::{judge_release, Pause, SHORT};
-use crate::{Error, Result};
+use crate::util::{is_not_held, judge_release, Pause, SHORT};
+use crate::Result;
 
 /// A lock that is held and renewed until the guard is released or dropped.
 ///
@@ -29,8 +30,8 @@ pub struct Guard {
     lost: Arc<watch::Sender<bool>>,
     job: Id,
     is_watched: AtomicBool,
-    /// Whether it was lost before its release.
-    was_lost: bool,
+    /// What it was when its release began.
+    ended: Option<Ended>,
     /// Whether a release may have been sent already.
     repeated: bool,
     is_released: bool,
@@ -50,8 +51,7 @@ impl Guard {
         let lost = Arc::new(watch::Sender::new(false));
         let hold = Arc::new(Hold::new(spec, owner, granted, unsure, Some(reporting(lost.clone(), on_lost))));
         let is_watched = false.into();
-        let mut guard =
-            Self { core, hold, lost, job: 0, is_watched, was_lost: false, repeated: false, is_released: false };
+        let mut guard = Self { core, hold, lost, job: 0, is_watched, ended: None, repeated: false, is_released: false };
         guard.begin(request);
         guard
     }
@@ -70,7 +70,7 @@ impl Guard {
         }
     }
 
-    /// The random name of the owner.
+    /// The name of the owner, `host:pid:random`.
     pub fn owner(&self) -> &str {
         &self.hold.owner
     }
@@ -87,7 +87,7 @@ impl Guard {
 
     /// How many permits of a semaphore it holds; 1 for a lock.
     pub fn permits(&self) -> u32 {
-        self.hold.spec.permits
+        self.hold.spec.permits()
     }
 
     /// Whether the lock is known to be lost: the server reported it, or the hold was not confirmed for as long as its
@@ -117,19 +117,22 @@ impl Guard {
     /// not be reached until the lease expired, [`Refused`](Error::Refused).
     pub async fn release(mut self) -> Result<()> {
         let releasing = self.stop();
+        let ended = releasing.ended;
         self.repeated = true;
-        let result = releasing.run().await;
+        let result = if ended == Ended::Before { Ok(()) } else { releasing.run().await };
         self.is_released = true;
-        // After a reported loss the release must not succeed, whatever the server replied.
-        result.and(if self.was_lost { Err(Error::NotHeld) } else { Ok(()) })
+        ended.result(&self.hold.spec, result)
+    }
+
+    pub(super) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
     }
 
     /// Ends renewals, and reports no loss from now on. Returns what releases the lock.
     fn stop(&mut self) -> Releasing {
         self.core.keeper.leave(self.job);
-        self.was_lost |= self.hold.end();
-        let (core, hold) = (self.core.clone(), self.hold.clone());
-        Releasing { core, hold, was_lost: self.was_lost, repeated: self.repeated }
+        let ended = *self.ended.get_or_insert_with(|| self.hold.end());
+        Releasing { core: self.core.clone(), hold: self.hold.clone(), ended, repeated: self.repeated }
     }
 
     fn watch_all(&self) {
@@ -159,7 +162,9 @@ impl Drop for Guard {
             return;
         }
         let releasing = self.stop();
-        self.core.clearing(async move { drop(releasing.run().await) });
+        if releasing.ended != Ended::Before {
+            releasing.begin();
+        }
     }
 }
 
@@ -170,38 +175,53 @@ impl fmt::Debug for Guard {
 }
 
 /// A release that may have to be sent more than once.
-struct Releasing {
+pub(super) struct Releasing {
     core: Arc<Core>,
     hold: Arc<Hold>,
-    /// Whether it was lost before: then NOTHELD does not mean that an earlier release was executed.
-    was_lost: bool,
+    /// If it was lost before, NOTHELD does not mean that an earlier release was executed.
+    ended: Ended,
     /// Whether an earlier release may have been executed.
     repeated: bool,
 }
 
 impl Releasing {
+    /// From now on no loss is reported.
+    pub fn new(core: Arc<Core>, hold: Arc<Hold>) -> Self {
+        let ended = hold.end();
+        Self { core, hold, ended, repeated: false }
+    }
+
+    /// Releases in a task.
+    pub fn begin(self) {
+        let (core, spec) = (self.core.clone(), self.hold.spec.clone());
+        let last = vec![spec.release(&self.hold.owner)];
+        core.clearing(async move { drop(self.run().await) }, last, &spec);
+    }
+
     async fn run(mut self) -> Result<()> {
+        self.core.shared.remove(&self.hold.owner);
         let end = Instant::now() + self.hold.left();
         let mut pause = Pause::new();
         loop {
+            let (spec, nodes) = (self.hold.spec.clone(), &self.core.clone().pool.nodes);
             match self.step().await {
-                Ok(answered) => return answered,
+                Ok(answered) => return answered.map_err(|error| spec.error(error, nodes)),
                 Err(error) => match pause.next(Some(end)) {
                     Some(pause) => sleep(pause).await,
-                    None => return Err(error),
+                    None => return Err(spec.error(error, nodes)),
                 },
             }
         }
     }
 
     /// Sends the command. `Err` if there was no reply.
-    async fn step(&mut self) -> Result<Result<()>> {
+    async fn step(&mut self) -> RedisResult<RedisResult<()>> {
         let (spec, owner, pool) = (&self.hold.spec, &self.hold.owner, &self.core.pool);
         let answer = pool.short(spec.key(), &spec.release(owner), SHORT).await;
         self.repeated |= answer.unsure;
-        let repeated = self.repeated && !self.was_lost && !self.hold.is_expired();
+        let repeated = self.repeated && self.ended == Ended::Held && !self.hold.is_expired();
         let answered = judge_release(answer.reply, repeated)?;
-        if matches!(answered, Err(Error::NotHeld)) {
+        if answered.as_ref().is_err_and(is_not_held) {
             // One key of a multi-key lock was lost: the others are released one by one.
             for command in spec.release_each(owner) {
                 pool.short(spec.key(), &command, SHORT).await;

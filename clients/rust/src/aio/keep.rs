@@ -80,7 +80,7 @@ impl Core {
             return None;
         }
         if hold.is_expired() {
-            hold.lose();
+            hold.expire();
             return None;
         }
         if !hold.spec.renew || hold.spec.session {
@@ -93,7 +93,7 @@ impl Core {
                 Some(sent + hold.spec.lease / 3)
             }
             Verdict::Never(error) if is_not_held(&error) => {
-                hold.lose();
+                hold.reported();
                 None
             }
             Verdict::Again(_) | Verdict::Never(_) => Some(hold.next_try()),
@@ -125,7 +125,7 @@ impl Watch {
     pub async fn run(mut self) {
         let mut pause = Pause::new();
         while self.hold.is_held() {
-            let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.max_block));
+            let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.shared.max_block));
             let reply = self.once(block, listen).await;
             match self.hold.watched(reply, since, block) {
                 Watched::Ended => break,
@@ -149,7 +149,8 @@ impl Watch {
         if let Some(line) = &mut self.line {
             return line.ask(&command, listen).await;
         }
-        let sending = Sending { command: &command, listen, is_sent: &AtomicBool::default() };
+        let command = &|| (command.clone(), listen);
+        let sending = Sending { command, limit: SHORT, waits: true, is_sent: &AtomicBool::default() };
         let answer = self.core.pool.call(&self.hold.spec.keys[self.key], sending).await;
         self.line = answer.line;
         answer.reply
@@ -165,7 +166,8 @@ impl Watch {
                 line.ask(&command, listen).await?;
                 continue;
             }
-            let sending = Sending { command: &command, listen, is_sent: &AtomicBool::default() };
+            let command = &|| (command.clone(), listen);
+            let sending = Sending { command, limit: listen, waits: false, is_sent: &AtomicBool::default() };
             let answer = self.core.pool.call(self.hold.spec.key(), sending).await;
             answer.reply?;
             line = answer.line;

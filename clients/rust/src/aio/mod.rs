@@ -20,8 +20,8 @@
 //! ```
 //!
 //! Each of these futures can be dropped at any time, by a time-out or in `select!`: a task then cancels the request. A
-//! guard can be dropped, too: a task then releases the lock. Such tasks end with the runtime, so call
-//! [`Locks::settle`](Factory::settle) before, which waits for them.
+//! guard can be dropped, too: a task then releases the lock. If the runtime ends before, the lock is released by a
+//! blocking command, once; [`Locks::settle`](Factory::settle) waits for the tasks instead.
 
 mod guard;
 mod keep;
@@ -32,6 +32,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Cmd;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -39,8 +40,11 @@ use tokio::task::JoinHandle;
 pub use guard::Guard;
 
 use crate::lock::Factory;
+use crate::spec::Spec;
+use crate::trial::Shared;
 use crate::util::Wait;
 use crate::{Result, Settings};
+use guard::Releasing;
 use keep::Keeper;
 use pool::Pool;
 
@@ -55,12 +59,13 @@ pub type Lock = crate::Lock<Core>;
 
 /// What the locks of a factory share.
 pub struct Core {
-    pool: Pool,
-    max_block: Duration,
+    pool: Arc<Pool>,
+    shared: Shared,
     runtime: Handle,
     keeper: Arc<Keeper>,
     /// How many clean-up tasks are running.
     clearing: watch::Sender<usize>,
+    closed: watch::Sender<bool>,
 }
 
 impl Drop for Core {
@@ -70,14 +75,36 @@ impl Drop for Core {
 }
 
 impl Core {
-    /// Runs a clean-up task: [`Locks::settle`](Factory::settle) waits for it.
-    fn clearing(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    /// Runs a clean-up task: [`Locks::settle`](Factory::settle) waits for it. If the runtime ends before, as at the end
+    /// of `main`, `last` is sent on a blocking connection instead.
+    fn clearing(
+        self: &Arc<Self>,
+        task: impl Future<Output = ()> + Send + 'static,
+        last: Vec<Cmd>,
+        spec: &Arc<Spec>,
+    ) -> JoinHandle<()> {
         self.clearing.send_modify(|tasks| *tasks += 1);
-        let core = self.clone();
+        let mut unfinished = Unfinished { core: self.clone(), spec: spec.clone(), last };
         self.runtime.spawn(async move {
             task.await;
-            core.clearing.send_modify(|tasks| *tasks -= 1);
+            unfinished.last.clear();
         })
+    }
+}
+
+/// What a clean-up task does if it is dropped.
+struct Unfinished {
+    core: Arc<Core>,
+    spec: Arc<Spec>,
+    last: Vec<Cmd>,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.last.is_empty() {
+            let _ = self.core.pool.nodes.send_blocking(self.spec.key(), &self.last);
+        }
+        self.core.clearing.send_modify(|tasks| *tasks -= 1);
     }
 }
 
@@ -88,11 +115,25 @@ impl Locks {
     ///
     /// If it is not called in a tokio runtime. The locks must be used in the same runtime.
     pub fn new(settings: impl Into<Settings>) -> Self {
-        let Settings { nodes, max_block } = settings.into();
-        let (pool, runtime) = (Pool::new(nodes), Handle::current());
-        Self {
-            core: Arc::new(Core { pool, max_block, runtime, keeper: Arc::default(), clearing: watch::Sender::new(0) }),
+        let (shared, nodes) = Shared::new(settings.into());
+        let pool = Arc::new(Pool::new(nodes, shared.connected.clone()));
+        let (runtime, keeper) = (Handle::current(), Arc::default());
+        let (clearing, closed) = (watch::Sender::new(0), watch::Sender::new(false));
+        Self { core: Arc::new(Core { pool, shared, runtime, keeper, clearing, closed }) }
+    }
+
+    /// Ends waits with [`Error::Closed`](crate::Error::Closed), releases what is held, and closes the connections, within
+    /// `limit`. Returns whether everything was released; the rest ends when its lease expires.
+    pub async fn close(&self, limit: Duration) -> bool {
+        let live = self.core.shared.close();
+        self.core.closed.send_replace(true);
+        for hold in live.holds.into_values() {
+            Releasing::new(self.core.clone(), hold).begin();
         }
+        tokio::task::yield_now().await; // the waits begin to give up
+        let is_complete = self.settle(limit).await;
+        self.core.pool.close();
+        is_complete
     }
 
     /// Waits until everything that was given up or dropped is cleaned up on the server, for at most `limit`. Call it at
@@ -111,8 +152,11 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`Deadlock`](crate::Error::Deadlock), [`NoReplicas`](crate::Error::NoReplicas),
-    /// [`Refused`](crate::Error::Refused).
+    /// [`Option`](crate::Error::Option), [`Deadlock`](crate::Error::Deadlock),
+    /// [`NoReplicas`](crate::Error::NoReplicas), [`Refused`](crate::Error::Refused),
+    /// [`NoModule`](crate::Error::NoModule), [`Closed`](crate::Error::Closed);
+    /// [`Connection`](crate::Error::Connection) if no connection ever succeeded
+    /// ([`Settings::connect_timeout`](crate::Settings::connect_timeout)).
     pub async fn lock(&self) -> Result<Guard> {
         request::Request::new(self).run(Wait::forever()).await
     }
@@ -122,7 +166,7 @@ impl Lock {
     /// # Errors
     ///
     /// [`NotAcquired`](crate::Error::NotAcquired) if it is not free; [`Connection`](crate::Error::Connection) if the
-    /// server cannot be reached; those of [`lock`](Lock::lock).
+    /// server has not replied within a tenth of a second; those of [`lock`](Lock::lock).
     pub async fn try_lock(&self) -> Result<Guard> {
         request::Request::new(self).run(Wait::at_most(Duration::ZERO)).await
     }
@@ -131,9 +175,8 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`NotAcquired`](crate::Error::NotAcquired) if it could not be acquired in time,
-    /// [`Connection`](crate::Error::Connection) if the server could not be reached then; those of [`lock`](Lock::lock).
-    /// Nothing of the request is left on the server.
+    /// [`NotAcquired`](crate::Error::NotAcquired) if it could not be acquired in time, a tenth of a second later at most;
+    /// those of [`lock`](Lock::lock). Nothing of the request is left on the server, or soon.
     pub async fn lock_for(&self, time: Duration) -> Result<Guard> {
         request::Request::new(self).run(Wait::at_most(time)).await
     }

@@ -3,21 +3,24 @@
 //! redis-rs's connections can be shared, but a command that blocks would block all others. redis-rs's time-out for
 //! replies, which leaves the command waiting on the server, is turned off here.
 
-use std::collections::HashMap;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{cmd, AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, Value};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::nodes::{Name, Nodes, Slots, Target, KEPT, REDIRECTIONS};
-use crate::util::{again, locked, timed_out, SHORT};
+use crate::idle::Idle;
+use crate::nodes::{Name, Nodes, Slots, Target, REDIRECTIONS};
+use crate::util::{again, is_full, locked, timed_out, CONNECTING, SHORT};
 
 pub(crate) struct Pool {
-    nodes: Nodes,
-    idle: Mutex<HashMap<Name, Vec<MultiplexedConnection>>>,
+    pub nodes: Nodes,
+    connected: Arc<AtomicBool>,
+    idle: Mutex<Idle<MultiplexedConnection>>,
 }
 
 /// The result of a command.
@@ -31,9 +34,12 @@ pub(crate) struct Answer {
 
 /// A command, and whether it was sent.
 pub(crate) struct Sending<'a> {
-    pub command: &'a Cmd,
-    /// How long to wait for its reply.
-    pub listen: Duration,
+    /// The command, and how long to wait for its reply.
+    pub command: &'a (dyn Fn() -> (Cmd, Duration) + Send + Sync),
+    /// How long it may take to connect.
+    pub limit: Duration,
+    /// Whether it waits for a lock: then a connection for short commands is open before.
+    pub waits: bool,
     /// Set to true when it is sent.
     pub is_sent: &'a AtomicBool,
 }
@@ -53,14 +59,14 @@ impl Line {
 }
 
 impl Pool {
-    pub fn new(nodes: Nodes) -> Self {
-        Self { nodes, idle: Mutex::default() }
+    pub fn new(nodes: Nodes, connected: Arc<AtomicBool>) -> Self {
+        Self { nodes, connected, idle: Mutex::default() }
     }
 
     /// Sends a command to the node of `key`.
-    pub async fn call(&self, key: &[u8], sending: Sending<'_>) -> Answer {
+    pub async fn call(self: &Arc<Self>, key: &[u8], sending: Sending<'_>) -> Answer {
         let mut unsure = false;
-        let mut target = match self.target(key).await {
+        let mut target = match self.target(key, sending.limit).await {
             Ok(target) => target,
             Err(error) => return Answer { reply: Err(error), line: None, unsure },
         };
@@ -73,8 +79,13 @@ impl Pool {
                     line.into_iter().for_each(|line| self.keep(line));
                     (target, left) = (other, left - 1);
                 }
+                None if is_full(error) => return Answer { reply, line: None, unsure },
                 None if again(error) => {
-                    self.forget(&target.name);
+                    match line {
+                        Some(_) => self.forget(&target.name),
+                        // It could not connect, as if the server is full; idle connections are good.
+                        None => self.nodes.forget(),
+                    }
                     return Answer { reply, line: None, unsure };
                 }
                 None => return Answer { reply, line, unsure },
@@ -83,34 +94,43 @@ impl Pool {
     }
 
     /// The same for a short command, whose connection is kept.
-    pub async fn short(&self, key: &[u8], command: &Cmd, listen: Duration) -> Answer {
+    pub async fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, listen: Duration) -> Answer {
         let is_sent = AtomicBool::default();
-        let mut answer = self.call(key, Sending { command, listen, is_sent: &is_sent }).await;
-        answer.line.take().into_iter().for_each(|line| self.keep(line));
+        let command = &|| (command.clone(), listen);
+        let sending = Sending { command, limit: listen.min(SHORT), waits: false, is_sent: &is_sent };
+        let mut answer = self.call(key, sending).await;
+        answer.line.take().into_iter().for_each(|line| locked(&self.idle).keep_short(line.name, line.connection));
         answer
     }
 
     /// Keeps a connection for the next request.
     pub fn keep(&self, line: Line) {
-        let mut idle = locked(&self.idle);
-        let kept = idle.entry(line.name).or_default();
-        if kept.len() < KEPT {
-            kept.push(line.connection);
-        }
+        locked(&self.idle).keep(line.name, line.connection);
+    }
+
+    /// Closes the idle connections, and later those that are given back.
+    pub fn close(&self) {
+        locked(&self.idle).close();
     }
 
     fn forget(&self, name: &Name) {
         self.nodes.forget();
-        locked(&self.idle).remove(name);
+        locked(&self.idle).forget(name);
     }
 
     async fn ask(
-        &self,
+        self: &Arc<Self>,
         target: &Target,
         sending: &Sending<'_>,
         unsure: &mut bool,
     ) -> (RedisResult<Value>, Option<Line>) {
-        let kept = locked(&self.idle).get_mut(&target.name).and_then(Vec::pop);
+        if sending.waits && !locked(&self.idle).is_ready(&target.name) {
+            match self.connect(&target.name, sending.limit).await {
+                Err(error) => return (Err(error), None),
+                Ok(line) => locked(&self.idle).keep_short(line.name, line.connection),
+            }
+        }
+        let kept = locked(&self.idle).take(&target.name, sending.waits);
         if let Some(connection) = kept {
             let mut line = Line { name: target.name.clone(), connection };
             let reply = send(&mut line, target, sending, unsure).await;
@@ -118,35 +138,65 @@ impl Pool {
             if !reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
                 return (reply, Some(line));
             }
-            locked(&self.idle).remove(&target.name);
+            locked(&self.idle).forget(&target.name);
         }
-        match self.connect(&target.name, sending.listen.min(SHORT)).await {
+        match self.connect(&target.name, sending.limit).await {
             Err(error) => (Err(error), None),
             Ok(mut line) => (send(&mut line, target, sending, unsure).await, Some(line)),
         }
     }
 
-    async fn connect(&self, name: &Name, limit: Duration) -> RedisResult<Line> {
+    /// Connects within `limit`. Afterwards the attempt goes on, and its connection is kept: a try over a slow network has
+    /// no time to connect, and the next one needs what it began.
+    async fn connect(self: &Arc<Self>, name: &Name, limit: Duration) -> RedisResult<Line> {
+        let (pool, name) = (self.clone(), name.clone());
+        let late = self.clone();
+        let opening = async move { pool.open(&name).await.map(|connection| Line { name, connection }) };
+        in_time(limit, opening, move |line| late.keep(line)).await
+    }
+
+    async fn open(&self, name: &Name) -> RedisResult<MultiplexedConnection> {
         let client = match &self.nodes {
             Nodes::One(client) => client.clone(),
             Nodes::Cluster(slots) => slots.client(name)?,
             Nodes::Sentinel(sentinels) => {
-                let found = timeout(limit, sentinels.client()?.async_get_client()).await;
-                found.unwrap_or_else(|_| Err(timed_out("no Sentinel has replied in time")))?
+                let found = timeout(CONNECTING, sentinels.client()?.async_get_client()).await;
+                sentinels.found(found.unwrap_or_else(|_| Err(timed_out("no Sentinel has replied in time")))?)
             }
         };
-        Ok(Line { name: name.clone(), connection: connected(&client, limit).await? })
+        let connection = connected(&client, CONNECTING).await?;
+        self.connected.store(true, Ordering::Relaxed);
+        Ok(connection)
     }
 
-    async fn target(&self, key: &[u8]) -> RedisResult<Target> {
+    async fn target(self: &Arc<Self>, key: &[u8], limit: Duration) -> RedisResult<Target> {
         let nowhere = || (ErrorKind::ClusterConnectionNotFound, "no node serves the slot of this key").into();
         match (self.nodes.target(key), &self.nodes) {
             (None, Nodes::Cluster(slots)) => {
-                look_up(slots).await?;
+                let found = timeout(limit, look_up(slots)).await;
+                found.unwrap_or_else(|_| Err(timed_out("no node has replied in time")))?;
                 self.nodes.target(key).ok_or_else(nowhere)
             }
             (target, _) => target.ok_or_else(nowhere),
         }
+    }
+}
+
+/// The result of a future, if it is complete in time; otherwise it is given to `late` when there is one.
+async fn in_time<T: Send + 'static>(
+    limit: Duration,
+    asking: impl Future<Output = RedisResult<T>> + Send + 'static,
+    late: impl FnOnce(T) + Send + 'static,
+) -> RedisResult<T> {
+    let (sender, receiver) = oneshot::channel();
+    tokio::spawn(async move {
+        if let Err(Ok(result)) = sender.send(asking.await) {
+            late(result);
+        }
+    });
+    match timeout(limit, receiver).await {
+        Ok(Ok(result)) => result,
+        _ => Err(timed_out("the server has not replied in time")),
     }
 }
 
@@ -155,7 +205,8 @@ async fn send(line: &mut Line, target: &Target, sending: &Sending<'_>, unsure: &
         line.ask(&cmd("ASKING"), SHORT).await?;
     }
     sending.is_sent.store(true, Ordering::Relaxed);
-    let reply = line.ask(sending.command, sending.listen).await;
+    let (command, listen) = (sending.command)();
+    let reply = line.ask(&command, listen).await;
     *unsure |= reply.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse));
     reply
 }

@@ -1,22 +1,23 @@
 //! Acquisition: one blocking call after the other, until the lock is granted, or the request given up or its future
 //! dropped.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{poll_fn, Future};
+use std::pin::{pin, Pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use uuid::Uuid;
 
 use super::pool::{Answer, Line, Sending};
 use super::{Core, Guard, Lock};
 use crate::hold::OnLost;
-use crate::spec::{Kind, Spec};
-use crate::util::{in_the_end, judge, Call, Pause, Verdict, Wait, LATER, PATIENCE, SHORT};
+use crate::spec::{new_owner, Kind, Spec};
+use crate::trial::{held_by, Trial};
+use crate::util::{judge, Pause, Verdict, Wait, LATE, LATER, LATE_REPLY, PATIENCE, SHORT};
 use crate::{Error, Result};
 
 /// One owner's request for a lock. Dropping it cancels the request on the server, if it has not ended.
@@ -41,7 +42,7 @@ impl Request {
         Self {
             core: lock.core.clone(),
             spec: Arc::new(lock.spec.clone()),
-            owner: Uuid::new_v4().to_string(),
+            owner: new_owner(),
             on_lost: lock.on_lost.clone(),
             flying: None,
             unsure: false,
@@ -50,57 +51,94 @@ impl Request {
 
     /// Repeats the request until it ends. After an error, nothing of it is left on the server, or soon.
     pub async fn run(mut self, wait: Wait) -> Result<Guard> {
-        let mut pause = Pause::new();
+        let core = self.core.clone();
+        core.shared.begin(&self.owner, &self.spec)?;
+        let mut closed = core.closed.subscribe();
+        let lock = self.spec.clone();
+        let result = {
+            let (mut attempts, mut closed) =
+                (pin!(self.attempts(Trial::new(wait))), pin!(closed.wait_for(|closed| *closed)));
+            poll_fn(|context| match attempts.as_mut().poll(context) {
+                Poll::Pending if closed.as_mut().poll(context).is_ready() => {
+                    Poll::Ready(Err(Error::Closed { lock: lock.to_string() }))
+                }
+                result => result,
+            })
+            .await
+        };
+        match result {
+            Ok((granted, sent, line)) => self.granted(granted, sent, line),
+            Err(error) => self.fail(error, wait).await,
+        }
+    }
+
+    /// The reply, when its request was sent, and its connection.
+    async fn attempts(&mut self, mut trial: Trial) -> Result<(i64, Instant, Option<Line>)> {
+        let (core, spec) = (self.core.clone(), self.spec.clone());
+        let (shared, pool) = (&core.shared, &core.pool);
         loop {
-            let call = wait.next_call(self.core.max_block, self.spec.kind == Kind::Fair);
             let sent = Instant::now();
-            let answer = self.ask(&call).await;
+            let call = trial.next_call(shared, &spec);
+            let answer = self.ask(trial.wait, trial.connect_within(shared), call.block.is_some()).await;
             match judge(answer.reply) {
-                Verdict::Done(granted) => return Ok(self.granted(granted, sent, answer.line)),
-                Verdict::Never(error) => return self.fail(error.into()).await,
+                Verdict::Done(granted) => return Ok((granted, sent, answer.line)),
+                Verdict::Never(error) => return Err(spec.error(error, &pool.nodes)),
                 Verdict::Null => {
-                    answer.line.into_iter().for_each(|line| self.core.pool.keep(line));
-                    if wait.has_timed_out() {
-                        return self.fail(Error::NotAcquired).await;
+                    answer.line.into_iter().for_each(|line| pool.keep(line));
+                    if !trial.goes_on() {
+                        return Err(over(trial, &core, &spec).await);
                     }
-                    pause = Pause::new();
                 }
                 // Its connection was closed to end the blocking call, and its place in the queue is reserved.
                 Verdict::Again(error) if call.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
                 Verdict::Again(error) => {
                     self.unsure |= answer.unsure;
-                    match pause.next(wait.end()) {
+                    match trial.failed(shared, &spec, &pool.nodes, error, sent.elapsed()) {
                         Some(pause) => sleep(pause).await,
-                        None => return self.fail(in_the_end(error)).await,
+                        None => return Err(over(trial, &core, &spec).await),
+                    }
+                    if trial.is_over(shared) {
+                        return Err(over(trial, &core, &spec).await);
                     }
                 }
             }
         }
     }
 
-    async fn ask(&mut self, call: &Call) -> Answer {
-        let command = self.spec.acquire(&self.owner, call.block);
-        let listen = call.listen + self.spec.replicas_time();
-        let (core, spec) = (self.core.clone(), self.spec.clone());
+    async fn ask(&mut self, wait: Wait, limit: Duration, waits: bool) -> Answer {
+        let (core, spec, owner) = (self.core.clone(), self.spec.clone(), self.owner.clone());
         let is_sent = Arc::<AtomicBool>::default();
         let sent = is_sent.clone();
-        let answer =
-            async move { core.pool.call(spec.key(), Sending { command: &command, listen, is_sent: &sent }).await };
+        let answer = async move {
+            let command = || -> (Cmd, Duration) {
+                let call = wait.next_call(core.shared.max_block, spec.kind == Kind::Fair);
+                (spec.acquire(&owner, call.block), call.listen + spec.replicas_time())
+            };
+            core.pool.call(spec.key(), Sending { command: &command, limit, waits, is_sent: &sent }).await
+        };
         let flying = self.flying.insert(Flying { answer: Box::pin(answer), is_sent });
         let answer = flying.answer.as_mut().await;
         self.flying = None;
         answer
     }
 
-    fn granted(mut self, granted: i64, sent: Instant, line: Option<Line>) -> Guard {
+    fn granted(mut self, granted: i64, sent: Instant, line: Option<Line>) -> Result<Guard> {
         let unsure = std::mem::take(&mut self.unsure);
         let (core, spec, owner) = (self.core.clone(), self.spec.clone(), self.owner.clone());
-        Guard::new(core, spec, owner, granted, unsure, self.on_lost.take(), (sent, line))
+        let guard = Guard::new(core, spec, owner, granted, unsure, self.on_lost.take(), (sent, line));
+        if self.core.shared.add(guard.hold()) {
+            return Ok(guard);
+        }
+        Err(Error::Closed { lock: self.spec.to_string() })
     }
 
-    async fn fail(mut self, error: Error) -> Result<Guard> {
+    async fn fail(mut self, error: Error, wait: Wait) -> Result<Guard> {
         if let Some(task) = self.give_up() {
-            let _ = timeout(PATIENCE, task).await;
+            let here = match wait.end() {
+                Some(end) if wait.has_timed_out() => (end + LATE - LATE / 10).saturating_duration_since(Instant::now()),
+                _ => LATE_REPLY,
+            };
+            let _ = timeout(here, task).await;
         }
         Err(error)
     }
@@ -120,12 +158,30 @@ impl Request {
             unsure,
             was_granted: false,
         };
-        Some(self.core.clearing(giving_up.run()))
+        let last = vec![self.spec.cancel(&self.owner), self.spec.release(&self.owner)];
+        let last = if self.spec.kind == Kind::Multi { last } else { last.into_iter().take(1).collect() };
+        Some(self.core.clearing(giving_up.run(), last, &self.spec))
     }
+}
+
+/// The error in the end, with the names of the holders if there is time to ask for them.
+async fn over(trial: Trial, core: &Core, spec: &Spec) -> Error {
+    let (mut error, asks) = trial.over(spec, &core.pool.nodes);
+    let Some(listen) = asks.filter(|listen| !listen.is_zero()) else { return error };
+    for key in &spec.keys {
+        if let Ok(info) = core.pool.short(key, &Spec::info(key), listen).await.reply {
+            error = held_by(error, &info);
+        }
+        if matches!(&error, Error::NotAcquired(known) if !known.holders.is_empty()) {
+            break;
+        }
+    }
+    error
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
+        self.core.shared.end(&self.owner);
         self.give_up();
     }
 }
@@ -195,10 +251,11 @@ impl Core {
 
     /// The same once more a little later, when a request that was delayed by the network has arrived.
     pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
-        let core = self.clone();
-        self.clearing(async move {
+        let (core, waits) = (self.clone(), spec.clone());
+        let later = async move {
             sleep(LATER).await;
             core.clear(&spec, &owner).await;
-        });
+        };
+        self.clearing(later, Vec::new(), &waits);
     }
 }

@@ -137,7 +137,7 @@ impl Core {
             return None;
         }
         if hold.is_expired() {
-            hold.lose();
+            hold.expire();
             return None;
         }
         if !hold.spec.renew || hold.spec.session {
@@ -150,7 +150,7 @@ impl Core {
                 Some(sent + hold.spec.lease / 3)
             }
             Verdict::Never(error) if is_not_held(&error) => {
-                hold.lose();
+                hold.reported();
                 None
             }
             Verdict::Again(_) | Verdict::Never(_) => Some(hold.next_try()),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::request::Request;
 use super::{Guard, Lock};
-use crate::util::{locked, Wait, PATIENCE, SHORT};
+use crate::util::{locked, Wait, LATE, LATE_REPLY};
 use crate::{Error, Result};
 
 /// Ends waits from another thread: those of locks with [`Lock::cancelled_by`].
@@ -35,7 +35,7 @@ impl Cancel {
         Self::default()
     }
 
-    /// Ends current and later waits. They return [`Error::Cancelled`] within two seconds. If the server has not
+    /// Ends current and later waits. They return [`Error::Cancelled`] within a tenth of a second. If the server has not
     /// confirmed the cancellation by then, it continues in the background.
     pub fn cancel(&self) {
         *locked(&self.0.is_cancelled) = true;
@@ -63,7 +63,7 @@ pub(super) fn acquire(lock: &Lock, wait: Wait, cancel: &Cancel) -> Result<Guard>
     let waited = cancel.0.news.wait_while(flag, |flag| ended(flag));
     drop(waited.unwrap_or_else(PoisonError::into_inner));
 
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + LATE;
     loop {
         if let Some(result) = locked(&slot).take() {
             return result.and_then(|guard| if cancel.is_cancelled() { discard(guard) } else { Ok(guard) });
@@ -71,7 +71,7 @@ pub(super) fn acquire(lock: &Lock, wait: Wait, cancel: &Cancel) -> Result<Guard>
         if Instant::now() >= end {
             return Err(Error::Cancelled);
         }
-        lock.core.pool.short(lock.spec.key(), &ends_wait, SHORT);
+        lock.core.pool.short(lock.spec.key(), &ends_wait, LATE_REPLY);
         let flag = locked(&cancel.0.is_cancelled);
         drop(nap(cancel, flag, &slot));
     }

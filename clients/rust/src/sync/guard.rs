@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use super::pool::Line;
 use super::Core;
 use crate::agenda::Id;
-use crate::hold::Hold;
-use crate::util::{judge_release, SHORT};
+use crate::hold::{Ended, Hold};
+use crate::spec::REPORTED;
+use crate::util::{is_not_held, judge_release, SHORT};
 use crate::{Error, Result};
 
 /// A lock that is held and renewed until the guard is released or dropped.
@@ -42,7 +43,7 @@ impl Guard {
         Self { core, hold, job, is_released: false }
     }
 
-    /// The random name of the owner.
+    /// The name of the owner, `host:pid:random`.
     pub fn owner(&self) -> &str {
         &self.hold.owner
     }
@@ -59,7 +60,7 @@ impl Guard {
 
     /// How many permits of a semaphore it holds; 1 for a lock.
     pub fn permits(&self) -> u32 {
-        self.hold.spec.permits
+        self.hold.spec.permits()
     }
 
     /// Whether the lock is known to be lost: the server reported it, or the hold was not confirmed for as long as its
@@ -76,18 +77,23 @@ impl Guard {
     /// not be reached until the lease expired, [`Refused`](Error::Refused).
     pub fn release(mut self) -> Result<()> {
         let mut releasing = self.stop();
-        let end = Instant::now() + self.hold.left();
-        super::request::repeat(&self.core, end, &mut |core| releasing.step(core));
-        // After a reported loss the release must not succeed, whatever the server replied.
-        releasing.last.and(if releasing.was_lost { Err(Error::NotHeld) } else { Ok(()) })
+        if releasing.ended != Ended::Before {
+            let end = Instant::now() + self.hold.left();
+            super::request::repeat(&self.core, end, &mut |core| releasing.step(core));
+        }
+        releasing.ended.result(&self.hold.spec, releasing.last)
     }
 
     /// Ends renewals, and reports no loss from now on. Returns what releases the lock.
     fn stop(&mut self) -> Releasing {
         self.is_released = true;
         self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
-        let was_lost = self.hold.end();
-        Releasing { hold: self.hold.clone(), was_lost, repeated: false, last: Err(Error::NotHeld) }
+        Releasing::new(self.hold.clone())
+    }
+
+    /// Releases what was granted while the factory was closed.
+    pub(super) fn closed(self) -> Error {
+        Error::Closed { lock: self.hold.spec.to_string() }
     }
 }
 
@@ -97,7 +103,10 @@ impl Drop for Guard {
             return;
         }
         let mut releasing = self.stop();
-        self.core.persist(Duration::ZERO, self.hold.left(), move |core| releasing.step(core));
+        // Here, because the program may be about to end.
+        if releasing.ended != Ended::Before && !releasing.step(&self.core) {
+            self.core.persist(Duration::ZERO, self.hold.left(), move |core| releasing.step(core));
+        }
     }
 }
 
@@ -108,29 +117,36 @@ impl fmt::Debug for Guard {
 }
 
 /// A release that may have to be sent more than once.
-struct Releasing {
+pub(super) struct Releasing {
     hold: Arc<Hold>,
-    /// Whether it was lost before: then NOTHELD does not mean that an earlier release was executed.
-    was_lost: bool,
+    /// If it was lost before, NOTHELD does not mean that an earlier release was executed.
+    ended: Ended,
     /// Whether an earlier release may have been executed.
     repeated: bool,
     last: Result<()>,
 }
 
 impl Releasing {
+    /// From now on no loss is reported.
+    pub fn new(hold: Arc<Hold>) -> Self {
+        let (ended, last) = (hold.end(), Err(hold.spec.not_held(REPORTED)));
+        Self { hold, ended, repeated: false, last }
+    }
+
     /// Sends the command. Returns whether there was a reply.
-    fn step(&mut self, core: &Arc<Core>) -> bool {
+    pub fn step(&mut self, core: &Arc<Core>) -> bool {
         let (spec, owner) = (&self.hold.spec, &self.hold.owner);
+        core.shared.remove(owner);
         let answer = core.pool.short(spec.key(), &spec.release(owner), SHORT);
         self.repeated |= answer.unsure;
-        let repeated = self.repeated && !self.was_lost && !self.hold.is_expired();
+        let repeated = self.repeated && self.ended == Ended::Held && !self.hold.is_expired();
         match judge_release(answer.reply, repeated) {
             Err(error) => {
-                self.last = Err(error.into());
+                self.last = Err(spec.error(error, &core.pool.nodes));
                 false
             }
             Ok(answered) => {
-                if matches!(answered, Err(Error::NotHeld)) {
+                if answered.as_ref().is_err_and(is_not_held) {
                     // One key of a multi-key lock was lost: the others are released one by one.
                     for command in spec.release_each(owner) {
                         core.pool.short(spec.key(), &command, SHORT);
@@ -139,7 +155,7 @@ impl Releasing {
                 if self.hold.unsure {
                     core.clear_later(spec.clone(), owner.clone());
                 }
-                self.last = answered;
+                self.last = answered.map_err(|error| spec.error(error, &core.pool.nodes));
                 true
             }
         }

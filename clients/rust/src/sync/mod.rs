@@ -27,6 +27,7 @@ pub use cancel::Cancel;
 pub use guard::Guard;
 
 use crate::lock::Factory;
+use crate::trial::Shared;
 use crate::util::Wait;
 use crate::{Result, Settings};
 use background::Queue;
@@ -43,8 +44,8 @@ pub type Lock = crate::Lock<Core>;
 
 /// What the locks of a factory share.
 pub struct Core {
-    pool: Pool,
-    max_block: Duration,
+    pool: Arc<Pool>,
+    shared: Shared,
     queue: Arc<Queue>,
 }
 
@@ -57,9 +58,29 @@ impl Drop for Core {
 impl Locks {
     /// Creates a factory; connections are opened when they are needed.
     pub fn new(settings: impl Into<Settings>) -> Self {
-        let Settings { nodes, max_block } = settings.into();
-        let queue = Arc::default();
-        Self { core: Arc::new(Core { pool: Pool::new(nodes), max_block, queue }) }
+        let (shared, nodes) = Shared::new(settings.into());
+        let pool = Arc::new(Pool::new(nodes, shared.connected.clone()));
+        Self { core: Arc::new(Core { pool, shared, queue: Arc::default() }) }
+    }
+
+    /// Ends waits with [`Error::Closed`](crate::Error::Closed), releases what is held, and closes the connections, within
+    /// `limit`. Returns whether everything was released; the rest ends when its lease expires. If the server does not
+    /// respond, a wait ends when its blocking call does.
+    pub fn close(&self, limit: Duration) -> bool {
+        let core = &self.core;
+        let end = Instant::now() + limit;
+        let live = core.shared.close();
+        for (owner, spec) in live.waits {
+            core.persist(Duration::ZERO, limit, move |core| core.clear(&spec, &owner));
+        }
+        for hold in live.holds.into_values() {
+            let mut releasing = guard::Releasing::new(hold);
+            core.persist(Duration::ZERO, limit, move |core| releasing.step(core));
+        }
+        let is_complete = core.queue.settle(end);
+        core.queue.close();
+        core.pool.close();
+        is_complete
     }
 
     /// Waits until everything that was given up or dropped is cleaned up on the server, for at most `limit`. Call it at
@@ -76,8 +97,11 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`Deadlock`](crate::Error::Deadlock), [`NoReplicas`](crate::Error::NoReplicas),
-    /// [`Refused`](crate::Error::Refused); [`Cancelled`](crate::Error::Cancelled) if the lock has a [`Cancel`].
+    /// [`Option`](crate::Error::Option), [`Deadlock`](crate::Error::Deadlock),
+    /// [`NoReplicas`](crate::Error::NoReplicas), [`Refused`](crate::Error::Refused),
+    /// [`NoModule`](crate::Error::NoModule), [`Closed`](crate::Error::Closed);
+    /// [`Connection`](crate::Error::Connection) if no connection ever succeeded
+    /// ([`Settings::connect_timeout`](crate::Settings::connect_timeout)); [`Cancelled`](crate::Error::Cancelled) if the lock has a [`Cancel`].
     pub fn lock(&self) -> Result<Guard> {
         self.acquire(Wait::forever())
     }
@@ -87,7 +111,7 @@ impl Lock {
     /// # Errors
     ///
     /// [`NotAcquired`](crate::Error::NotAcquired) if it is not free; [`Connection`](crate::Error::Connection) if the
-    /// server cannot be reached; those of [`lock`](Lock::lock).
+    /// server has not replied within a tenth of a second; those of [`lock`](Lock::lock).
     pub fn try_lock(&self) -> Result<Guard> {
         self.acquire(Wait::at_most(Duration::ZERO))
     }
@@ -96,9 +120,8 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`NotAcquired`](crate::Error::NotAcquired) if it could not be acquired in time,
-    /// [`Connection`](crate::Error::Connection) if the server could not be reached then; those of [`lock`](Lock::lock).
-    /// Nothing of the request is left on the server.
+    /// [`NotAcquired`](crate::Error::NotAcquired) if it could not be acquired in time, a tenth of a second later at most;
+    /// those of [`lock`](Lock::lock). Nothing of the request is left on the server, or soon.
     pub fn lock_for(&self, time: Duration) -> Result<Guard> {
         self.acquire(Wait::at_most(time))
     }

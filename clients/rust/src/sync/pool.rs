@@ -1,19 +1,20 @@
 //! The crate's own connections. Each is used by one request at a time, and kept for the next one.
 
-use std::collections::HashMap;
-use std::sync::mpsc;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use redis::{cmd, Client, Cmd, Connection, ErrorKind, RedisResult, Value};
 
-use crate::nodes::{Name, Nodes, Slots, Target, KEPT, REDIRECTIONS};
-use crate::util::{again, locked, timed_out, SHORT};
+use crate::idle::Idle;
+use crate::nodes::{Name, Nodes, Slots, Target, REDIRECTIONS};
+use crate::util::{again, is_full, locked, timed_out, CONNECTING, SHORT};
 
 pub(crate) struct Pool {
-    nodes: Nodes,
-    idle: Mutex<HashMap<Name, Vec<Connection>>>,
+    pub nodes: Nodes,
+    connected: Arc<AtomicBool>,
+    idle: Mutex<Idle<Connection>>,
 }
 
 /// The result of a command.
@@ -41,28 +42,40 @@ impl Line {
 }
 
 impl Pool {
-    pub fn new(nodes: Nodes) -> Self {
-        Self { nodes, idle: Mutex::default() }
+    pub fn new(nodes: Nodes, connected: Arc<AtomicBool>) -> Self {
+        Self { nodes, connected, idle: Mutex::default() }
     }
 
-    /// Sends a command to the node of `key`, and waits for its reply for `listen`.
-    pub fn call(&self, key: &[u8], command: &Cmd, listen: Duration) -> Answer {
+    /// Sends a command to the node of `key`, to which it may take `limit` to connect. `sending` returns the command, and
+    /// how long to wait for its reply. If it `waits`, a connection for short commands is open before.
+    pub fn call(
+        self: &Arc<Self>,
+        key: &[u8],
+        limit: Duration,
+        waits: bool,
+        sending: &dyn Fn() -> (Cmd, Duration),
+    ) -> Answer {
         let mut unsure = false;
-        let mut target = match self.target(key) {
+        let mut target = match self.target(key, limit) {
             Ok(target) => target,
             Err(error) => return Answer { reply: Err(error), line: None, unsure },
         };
         let mut left = REDIRECTIONS;
         loop {
-            let (reply, line) = self.ask(&target, command, listen, &mut unsure);
+            let (reply, line) = self.ask(&target, limit, waits, sending, &mut unsure);
             let Err(error) = &reply else { return Answer { reply, line, unsure } };
             match self.nodes.redirected(key, error).filter(|_| left > 0) {
                 Some(other) => {
                     line.into_iter().for_each(|line| self.keep(line));
                     (target, left) = (other, left - 1);
                 }
+                None if is_full(error) => return Answer { reply, line: None, unsure },
                 None if again(error) => {
-                    self.forget(&target.name);
+                    match line {
+                        Some(_) => self.forget(&target.name),
+                        // It could not connect, as if the server is full; idle connections are good.
+                        None => self.nodes.forget(),
+                    }
                     return Answer { reply, line: None, unsure };
                 }
                 None => return Answer { reply, line, unsure },
@@ -71,46 +84,54 @@ impl Pool {
     }
 
     /// The same for a short command, whose connection is kept.
-    pub fn short(&self, key: &[u8], command: &Cmd, listen: Duration) -> Answer {
-        let mut answer = self.call(key, command, listen);
-        answer.line.take().into_iter().for_each(|line| self.keep(line));
+    pub fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, listen: Duration) -> Answer {
+        let mut answer = self.call(key, listen.min(SHORT), false, &|| (command.clone(), listen));
+        answer.line.take().into_iter().for_each(|line| locked(&self.idle).keep_short(line.name, line.connection));
         answer
     }
 
     /// Keeps a connection for the next request.
     pub fn keep(&self, line: Line) {
-        let mut idle = locked(&self.idle);
-        let kept = idle.entry(line.name).or_default();
-        if kept.len() < KEPT {
-            kept.push(line.connection);
-        }
+        locked(&self.idle).keep(line.name, line.connection);
+    }
+
+    /// Closes the idle connections, and later those that are given back.
+    pub fn close(&self) {
+        locked(&self.idle).close();
     }
 
     fn forget(&self, name: &Name) {
         self.nodes.forget();
-        locked(&self.idle).remove(name);
+        locked(&self.idle).forget(name);
     }
 
     fn ask(
-        &self,
+        self: &Arc<Self>,
         target: &Target,
-        command: &Cmd,
-        listen: Duration,
+        limit: Duration,
+        waits: bool,
+        sending: &dyn Fn() -> (Cmd, Duration),
         unsure: &mut bool,
     ) -> (RedisResult<Value>, Option<Line>) {
-        let kept = locked(&self.idle).get_mut(&target.name).and_then(Vec::pop);
+        if waits && !locked(&self.idle).is_ready(&target.name) {
+            match self.connect(&target.name, limit) {
+                Err(error) => return (Err(error), None),
+                Ok(line) => locked(&self.idle).keep_short(line.name, line.connection),
+            }
+        }
+        let kept = locked(&self.idle).take(&target.name, waits);
         if let Some(connection) = kept {
             let mut line = Line { name: target.name.clone(), connection };
-            let reply = self.send(&mut line, target, command, listen, unsure);
+            let reply = self.send(&mut line, target, sending, unsure);
             // An idle connection that was closed shows nothing about the state of the server.
             if !reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
                 return (reply, Some(line));
             }
-            locked(&self.idle).remove(&target.name);
+            locked(&self.idle).forget(&target.name);
         }
-        match self.connect(&target.name, listen.min(SHORT)) {
+        match self.connect(&target.name, limit) {
             Err(error) => (Err(error), None),
-            Ok(mut line) => (self.send(&mut line, target, command, listen, unsure), Some(line)),
+            Ok(mut line) => (self.send(&mut line, target, sending, unsure), Some(line)),
         }
     }
 
@@ -118,35 +139,48 @@ impl Pool {
         &self,
         line: &mut Line,
         target: &Target,
-        command: &Cmd,
-        listen: Duration,
+        sending: &dyn Fn() -> (Cmd, Duration),
         unsure: &mut bool,
     ) -> RedisResult<Value> {
         if target.asking {
             line.ask(&cmd("ASKING"), SHORT)?;
         }
-        let reply = line.ask(command, listen);
+        let (command, listen) = sending();
+        let reply = line.ask(&command, listen);
         *unsure |= reply.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse));
         reply
     }
 
-    fn connect(&self, name: &Name, limit: Duration) -> RedisResult<Line> {
+    /// Connects within `limit`. Afterwards the attempt goes on, and its connection is kept: a try over a slow network has
+    /// no time to connect, and the next one needs what it began.
+    fn connect(self: &Arc<Self>, name: &Name, limit: Duration) -> RedisResult<Line> {
+        let (pool, name) = (self.clone(), name.clone());
+        let opening = move || pool.open(&name).map(|connection| Line { name: name.clone(), connection });
+        let pool = self.clone();
+        in_time(limit, opening, move |line| pool.keep(line))
+    }
+
+    fn open(&self, name: &Name) -> RedisResult<Connection> {
         let client = match &self.nodes {
             Nodes::One(client) => client.clone(),
             Nodes::Cluster(slots) => slots.client(name)?,
-            Nodes::Sentinel(sentinels) => {
-                let mut client = sentinels.client()?;
-                in_time(limit, move || client.get_client())?
-            }
+            Nodes::Sentinel(sentinels) => sentinels.found(sentinels.client()?.get_client()?),
         };
-        Ok(Line { name: name.clone(), connection: client.get_connection_with_timeout(limit)? })
+        let connection = client.get_connection_with_timeout(CONNECTING)?;
+        self.connected.store(true, Ordering::Relaxed);
+        Ok(connection)
     }
 
-    fn target(&self, key: &[u8]) -> RedisResult<Target> {
+    fn target(self: &Arc<Self>, key: &[u8], limit: Duration) -> RedisResult<Target> {
         let nowhere = || (ErrorKind::ClusterConnectionNotFound, "no node serves the slot of this key").into();
         match (self.nodes.target(key), &self.nodes) {
-            (None, Nodes::Cluster(slots)) => {
-                look_up(slots)?;
+            (None, Nodes::Cluster(_)) => {
+                let pool = self.clone();
+                let look_up = move || match &pool.nodes {
+                    Nodes::Cluster(slots) => look_up(slots),
+                    _ => Ok(()),
+                };
+                in_time(limit, look_up, |()| ())?;
                 self.nodes.target(key).ok_or_else(nowhere)
             }
             (target, _) => target.ok_or_else(nowhere),
@@ -172,14 +206,17 @@ fn slots_of(client: &Client) -> RedisResult<Value> {
     cmd("CLUSTER").arg("SLOTS").query(&mut connection)
 }
 
-/// The result of `ask`, if it returns in time: redis-rs has no time-out for a Sentinel that does not respond.
+/// The result of `ask`, if it returns in time; otherwise it is given to `late` when there is one.
 fn in_time<T: Send + 'static>(
     limit: Duration,
     ask: impl FnOnce() -> RedisResult<T> + Send + 'static,
+    late: impl FnOnce(T) + Send + 'static,
 ) -> RedisResult<T> {
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = mpsc::sync_channel(0);
     thread::spawn(move || {
-        let _ = sender.send(ask());
+        if let Err(mpsc::SendError(Ok(result))) = sender.send(ask()) {
+            late(result);
+        }
     });
-    receiver.recv_timeout(limit).unwrap_or_else(|_| Err(timed_out("no Sentinel has replied in time")))
+    receiver.recv_timeout(limit).unwrap_or_else(|_| Err(timed_out("the server has not replied in time")))
 }

@@ -31,7 +31,7 @@ impl Watch {
     fn run(mut self) {
         let mut pause = Pause::new();
         while self.hold.is_held() {
-            let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.max_block));
+            let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.shared.max_block));
             let reply = self.once(block, listen);
             match self.hold.watched(reply, since, block) {
                 Watched::Ended => break,
@@ -56,7 +56,7 @@ impl Watch {
         match &mut self.line {
             Some(line) => line.ask(&command, listen),
             None => {
-                let answer = self.core.pool.call(&hold.spec.keys[self.key], &command, listen);
+                let answer = self.core.pool.call(&hold.spec.keys[self.key], SHORT, true, &|| (command.clone(), listen));
                 self.line = answer.line;
                 answer.reply
             }
@@ -76,7 +76,7 @@ impl Watch {
             match &mut line {
                 Some(line) => drop(line.ask(&command, short)?),
                 None => {
-                    let answer = self.core.pool.call(self.hold.spec.key(), &command, short);
+                    let answer = self.core.pool.call(self.hold.spec.key(), short, false, &|| (command.clone(), short));
                     answer.reply?;
                     line = answer.line;
                 }
