@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::Server;
 use lock_so::aio::Locks;
 use lock_so::Error;
+use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -85,7 +86,7 @@ async fn lost_completes_at_a_loss_and_never_after_a_release() {
     timeout(SOON, lost).await.unwrap();
     timeout(SOON, guard.lost()).await.unwrap();
     assert!(guard.is_lost());
-    assert!(matches!(guard.release().await, Err(Error::NotHeld)));
+    assert!(matches!(guard.release().await, Err(Error::NotHeld { .. })));
     server.free("a");
 
     let guard = locks.lock("a").lock().await.unwrap();
@@ -111,7 +112,7 @@ async fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
             drop(guard);
             assert!(locks.settle(SOON).await);
         } else {
-            assert!(matches!(guard.release().await, Err(Error::NotHeld)));
+            assert!(matches!(guard.release().await, Err(Error::NotHeld { .. })));
         }
         server.free("a");
     }
@@ -121,7 +122,39 @@ async fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
 async fn no_server() {
     let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
     let locks = Locks::new(&client);
-    assert!(matches!(locks.lock("a").try_lock().await, Err(Error::Connection(_))));
-    assert!(matches!(locks.lock("a").lock_for(Duration::from_millis(50)).await, Err(Error::Connection(_))));
+    assert!(matches!(locks.lock("a").try_lock().await, Err(Error::Connection { .. })));
+    assert!(matches!(locks.lock("a").lock_for(Duration::from_millis(50)).await, Err(Error::NotAcquired(_))));
     assert!(locks.settle(Duration::ZERO).await, "nothing was sent, so there is nothing to clean up");
+}
+
+/// As at the end of `#[tokio::main]`: nothing runs in the runtime any more.
+#[test]
+fn a_guard_that_is_dropped_at_the_end_of_main_releases() {
+    let mut server = Server::start();
+    for many in [false, true] {
+        let mut builder = if many { Builder::new_multi_thread() } else { Builder::new_current_thread() };
+        let client = server.client.clone();
+        builder.enable_all().build().unwrap().block_on(async move {
+            let _guard = Locks::new(&client).lock("a").lock().await.unwrap();
+        });
+        server.free("a");
+    }
+}
+
+#[test]
+fn close_ends_waits_and_releases_what_is_held() {
+    let mut server = Server::start();
+    let client = server.client.clone();
+    Builder::new_multi_thread().enable_all().build().unwrap().block_on(async move {
+        let locks = Locks::new(&client);
+        let guard = locks.lock("a").lock().await.unwrap();
+        let lock = locks.lock("a");
+        let waits = tokio::spawn(async move { lock.lock().await });
+        server.waiters(1);
+        assert!(locks.close(Duration::from_secs(20)).await);
+        assert!(matches!(waits.await.unwrap(), Err(Error::Closed { .. })));
+        server.free("a");
+        assert_eq!(guard.release().await.unwrap_err().to_string(), "lock \"a\" is not held: it was released before");
+        assert!(matches!(locks.lock("a").try_lock().await, Err(Error::Closed { .. })));
+    });
 }

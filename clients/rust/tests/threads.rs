@@ -77,7 +77,7 @@ fn a_loss_is_reported_once_and_not_after_a_release() {
     server.say::<u8>(&["LOCK.FORCE", "a"]);
     until("the loss", || (losses.load(Ordering::SeqCst) > 0).then_some(()));
     assert!(guard.is_lost());
-    assert!(matches!(guard.release(), Err(Error::NotHeld)));
+    assert!(matches!(guard.release(), Err(Error::NotHeld { .. })));
     assert_eq!(losses.load(Ordering::SeqCst), 1);
 }
 
@@ -85,7 +85,7 @@ fn a_loss_is_reported_once_and_not_after_a_release() {
 fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
-    let ends: [fn(Guard); 2] = [|guard| assert!(matches!(guard.release(), Err(Error::NotHeld))), drop];
+    let ends: [fn(Guard); 2] = [|guard| assert!(matches!(guard.release(), Err(Error::NotHeld { .. }))), drop];
     for end in ends {
         let guard = locks.multi(["a", "b"]).watched().lock().unwrap();
         server.shows("lock_watchers:2");
@@ -111,11 +111,11 @@ fn a_client_that_speaks_resp3() {
     assert!(guard.token().is_some());
     server.shows("lock_watchers:1");
     // The watch and this wait block several times, and each time the reply is null.
-    assert!(matches!(locks.lock("a").lock_for(Duration::from_millis(200)), Err(Error::NotAcquired)));
+    assert!(matches!(locks.lock("a").lock_for(Duration::from_millis(200)), Err(Error::NotAcquired(_))));
     assert!(!guard.is_lost());
     server.say::<u8>(&["LOCK.FORCE", "a"]);
     until("the loss", || guard.is_lost().then_some(()));
-    assert!(matches!(guard.release(), Err(Error::NotHeld)));
+    assert!(matches!(guard.release(), Err(Error::NotHeld { .. })));
 }
 
 #[test]
@@ -159,6 +159,72 @@ fn cancelled_from_another_thread() {
 fn no_server() {
     let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
     let lock = Locks::new(&client).lock("a");
-    assert!(matches!(lock.try_lock(), Err(Error::Connection(_))));
-    assert!(matches!(lock.lock_for(Duration::from_millis(50)), Err(Error::Connection(_))));
+    assert!(matches!(lock.try_lock(), Err(Error::Connection { .. })));
+    assert!(matches!(lock.lock_for(Duration::from_millis(50)), Err(Error::NotAcquired(_))));
+}
+
+#[test]
+fn a_wrong_port_is_an_error_after_the_time_to_connect() {
+    let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
+    let lock = Locks::new(Settings::single(&client).connect_timeout(Duration::from_millis(200))).lock("a");
+    let start = Instant::now();
+    let error = lock.lock().unwrap_err();
+    assert!(matches!(error, Error::Connection { .. }) && start.elapsed() >= Duration::from_millis(200));
+    assert!(error.to_string().starts_with("lock \"a\": no connection: "), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
+    let error = lock.lock_for(Duration::from_millis(100)).unwrap_err();
+    assert!(error.to_string().starts_with("lock \"a\" was not acquired within 0.1 s: "), "{error}");
+}
+
+#[test]
+fn options_that_cannot_be_are_refused() {
+    let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
+    let locks = Locks::new(&client);
+    let second = Duration::from_secs(1);
+    for (lock, text) in [
+        (locks.lock("a").lease(Duration::ZERO), "lease must be greater than 0, not 0"),
+        (locks.semaphore("a", 0), "limit must be at least 1, not 0"),
+        (locks.semaphore("a", 3).permits(4), "permits must be from 1 to the limit of 3, not 4"),
+        (locks.semaphore("a", 3).permits(0), "permits must be from 1 to the limit of 3, not 0"),
+        (locks.fair("a").permits(1), "permits: only a semaphore has permits"),
+        (locks.read("a").fenced(), "fenced: a read lock has no fencing token"),
+        (locks.multi(["a"]).fenced(), "fenced: a multi-key lock has no fencing token"),
+        (locks.lock("a").replicas(0, second), "replicas must be at least 1, not 0"),
+        (locks.lock("a").replicas(1, Duration::ZERO), "replicas: the time must be greater than 0, not 0"),
+        (locks.multi::<&str>([]), "keys must not be empty"),
+        (
+            Locks::new(Settings::single(&client).max_block(Duration::ZERO)).lock("a"),
+            "max_block must be greater than 0, not 0",
+        ),
+    ] {
+        let error = lock.lock().unwrap_err();
+        assert!(matches!(error, Error::Option(_)), "{error}");
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
+fn keys_of_all_types_are_shown_as_text() {
+    let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
+    let locks = Locks::new(&client);
+    let key = String::from("a");
+    let bytes: &[u8] = b"\xff";
+    assert_eq!(format!("{:?}", locks.fair(&key)), "Lock(fair lock \"a\")");
+    assert_eq!(format!("{:?}", locks.multi([key.clone(), key])), "Lock(multi-key lock \"a\", \"a\")");
+    assert_eq!(format!("{:?}", locks.lock(bytes)), "Lock(lock \"\\xff\")");
+}
+
+#[test]
+fn close_ends_waits_and_releases_what_is_held() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let guard = locks.lock("a").lock().unwrap();
+    let lock = locks.lock("a");
+    let waits = thread::spawn(move || lock.lock());
+    server.waiters(1);
+    assert!(locks.close(SOON));
+    assert!(matches!(waits.join().unwrap(), Err(Error::Closed { .. })));
+    server.free("a");
+    assert_eq!(guard.release().unwrap_err().to_string(), "lock \"a\" is not held: it was released before");
+    assert!(matches!(locks.lock("a").try_lock(), Err(Error::Closed { .. })));
 }
