@@ -140,9 +140,10 @@ type heldContext struct {
 // The error is an [Error]: [ErrNotHeld] if the hold was lost or released before; [ErrConnection] if no server has
 // replied for as long as the lease lasts, so that the lease expires.
 func (h *Hold) Unlock(ctx context.Context) error {
-	defer runtime.KeepAlive(h)
-	h.forgotten.Stop()
-	return h.hold.unlock(ctx)
+	err := h.hold.unlock(ctx)
+	h.forgotten.Stop() // not before, because the next owner waits; h is kept until here
+	runtime.KeepAlive(h)
+	return err
 }
 
 func (h *hold) unlock(ctx context.Context) error {

@@ -199,16 +199,21 @@ impl Releasing {
     }
 
     async fn run(mut self) -> Result<()> {
-        self.core.shared.remove(&self.hold.owner);
         let end = Instant::now() + self.hold.left();
         let mut pause = Pause::new();
         loop {
             let (spec, nodes) = (self.hold.spec.clone(), &self.core.clone().pool.nodes);
             match self.step().await {
-                Ok(answered) => return answered.map_err(|error| spec.error(error, nodes)),
+                Ok(answered) => {
+                    self.core.shared.remove(&self.hold.owner);
+                    return answered.map_err(|error| spec.error(error, nodes));
+                }
                 Err(error) => match pause.next(Some(end)) {
                     Some(pause) => sleep(pause).await,
-                    None => return Err(spec.error(error, nodes)),
+                    None => {
+                        self.core.shared.remove(&self.hold.owner);
+                        return Err(spec.error(error, nodes));
+                    }
                 },
             }
         }
