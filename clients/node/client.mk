@@ -10,7 +10,7 @@ client-node: ## build the Node package and its runner
 	@cd $(NODE_BUILD) && { cmp -s package-lock.json node_modules/.lock || \
 	    { npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.lock; }; }
 	@cd $(NODE_BUILD) && node_modules/.bin/tsc
-	@printf '#!/bin/sh\nexec node --unhandled-rejections=strict "%s/dist/conformance/runner.js" "$$@"\n' \
+	@printf '#!/bin/sh\nexec node --expose-gc --unhandled-rejections=strict "%s/dist/conformance/runner.js" "$$@"\n' \
 	    '$(CURDIR)/$(NODE_BUILD)' > $(NODE_BUILD)/runner
 	@chmod +x $(NODE_BUILD)/runner
 

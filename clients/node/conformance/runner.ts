@@ -17,6 +17,14 @@ interface Request {
   lock: LockWords;
   wait_ms?: number | null;
   max_block_ms?: number | null;
+  connect_timeout_ms?: number | null;
+  wrong?: boolean;
+  stop?: boolean;
+  timeout_ms?: number | null;
+  tasks: number;
+  hold_ms: number;
+  own?: boolean;
+  close?: boolean;
   raise?: boolean;
   until?: boolean;
   counter: string;
@@ -50,8 +58,15 @@ function userOf(request: Request): User {
 }
 
 async function connect(request: Request): Promise<object> {
-  const settings = request.max_block_ms == null ? {} : { maxBlockMs: request.max_block_ms };
-  users.set(request.as ?? 'main', await flavour!(request.to, settings));
+  const settings = {
+    maxBlockMs: request.max_block_ms ?? undefined,
+    connectTimeoutMs: request.connect_timeout_ms ?? undefined,
+    wrong: request.wrong ?? false,
+  };
+  const user = await flavour!(request.to, settings);
+  const before = users.get(request.as ?? 'main');
+  users.set(request.as ?? 'main', user);
+  await before?.close();
   return {};
 }
 
@@ -72,18 +87,63 @@ async function acquire(request: Request): Promise<object> {
 }
 
 async function release(request: Request): Promise<object> {
-  const hold = named(holds, request.as);
-  holds.delete(request.as);
-  await hold.release();
+  await named(holds, request.as).release();
+  return {};
+}
+
+/** Lets the engine collect what is not used any more, some of it only after promises and timers have run. */
+async function collect(): Promise<void> {
+  for (let round = 0; round < 3; round++) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    global.gc?.();
+  }
+}
+
+async function abandon({ as }: Request): Promise<object> {
+  holds.delete(as);
+  await collect();
+  return {};
+}
+
+async function crowd(request: Request): Promise<object> {
+  const { locks } = userOf(request);
+  let done = 0;
+  const task = async (number: number) => {
+    const keys = request.lock.keys.map((key) => (request.own === false ? key : `${key}:${number}`));
+    const hold = await lockOf(locks, { ...request.lock, keys }).acquire();
+    await new Promise((resolve) => setTimeout(resolve, request.hold_ms));
+    await hold.release();
+    done++;
+  };
+  const ends = await Promise.allSettled(Array.from({ length: request.tasks }, (_, number) => task(number)));
+  const failed = ends.find((end) => end.status === 'rejected');
+  if (failed !== undefined) {
+    throw failed.reason;
+  }
+  return { done };
+}
+
+/** The locks of one client are one object until they are closed, so each round has a client of its own. */
+async function shortLived(request: Request): Promise<object> {
+  const user = userOf(request);
+  for (let round = 0; round < request.times; round++) {
+    const locks = user.fresh();
+    await lockOf(locks, request.lock).run(() => {});
+    if (request.close) {
+      await locks.close();
+    }
+  }
+  await collect();
   return {};
 }
 
 async function within(request: Request): Promise<object> {
   const lock = lockOf(userOf(request).locks, request.lock);
-  await lock.run(async () => {
+  await lock.run(async ({ signal }) => {
+    const stopped = request.stop && new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
     const left = new Promise<void>((resolve) => inside.set(request.id, resolve));
     say({ event: 'inside', id: request.id });
-    await (request.until ? left : null);
+    await (request.stop ? stopped : request.until ? left : null);
     if (request.raise) {
       throw new BodyError('the body failed');
     }
@@ -108,6 +168,10 @@ const ACTIONS: Record<string, (request: Request) => Promise<object>> = {
   quit,
   cancel: async ({ as }) => (pending.get(as)?.abort(new Cancelled('cancelled')), {}),
   lost: async ({ as }) => ({ lost: named(holds, as).isLost }),
+  abandon,
+  crowd,
+  short_lived: shortLived,
+  close: async (r) => (await userOf(r).locks.close(r.timeout_ms == null ? {} : { timeoutMs: r.timeout_ms }), {}),
   leave: async ({ of }) => (inside.get(of)?.(), {}),
   count: async (r) => ({ done: await count(userOf(r), r.lock, r.counter, r.workers, r.times) }),
   storm: (r) => storm(lockOf(userOf(r).locks, r.lock), r.times, r.kind, r.seed),

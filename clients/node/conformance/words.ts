@@ -1,4 +1,4 @@
-import { Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type LockOptions, type Locks } from '../src/index.js';
+import { Closed, Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type LockOptions, type Locks } from '../src/index.js';
 
 /** The lock in a request. A null field is treated as omitted. */
 export interface LockWords {
@@ -11,11 +11,11 @@ export interface LockWords {
   fenced?: boolean | null;
   replicas?: [number, number] | null;
   renew?: boolean | null;
-  watch?: boolean | null;
+  watch?: boolean | 'raise' | null;
 }
 
 function optionsOf(words: LockWords): LockOptions {
-  const { permits, lease_ms, session, fenced, replicas, renew, watch } = words;
+  const { permits, lease_ms, session, fenced, replicas, renew } = words;
   return {
     ...(permits == null ? {} : { permits }),
     ...(lease_ms == null ? {} : { leaseMs: lease_ms }),
@@ -23,7 +23,6 @@ function optionsOf(words: LockWords): LockOptions {
     ...(fenced == null ? {} : { fenced }),
     ...(replicas == null ? {} : { replicas: { count: replicas[0], ms: replicas[1] } }),
     ...(renew == null ? {} : { renew }),
-    ...(watch == null ? {} : { watch }),
   };
 }
 
@@ -60,19 +59,32 @@ const CODES: [new (...args: never[]) => Error, string][] = [
   [Deadlock, 'deadlock'],
   [NoReplicas, 'no_replicas'],
   [Refused, 'refused'],
+  [Closed, 'closed'],
   [BodyError, 'body'],
   [Cancelled, 'cancelled'],
 ];
 
 /** Names of errors that are not connection errors. */
-const OURS = new Set(['TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'LockError', 'Closed']);
+const OURS = new Set(['ReferenceError', 'SyntaxError', 'LockError']);
+
+/** Errors in options. */
+const OPTIONS = new Set(['TypeError', 'RangeError']);
 
 /** The protocol's code for an error. */
 export function codeOf(error: unknown): string {
+  if (error instanceof Refused && error.message.startsWith('unknown command: is lock.so loaded')) {
+    return 'module_missing';
+  }
+  if (error instanceof TypeError && error.message.startsWith('not a client of')) {
+    return 'wrong_client';
+  }
   for (const [type, code] of CODES) {
     if (error instanceof type) {
       return code;
     }
+  }
+  if (error instanceof Error && OPTIONS.has(error.name)) {
+    return 'bad_option';
   }
   return error instanceof Error && !OURS.has(error.name) ? 'connection' : 'other';
 }

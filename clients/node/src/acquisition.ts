@@ -1,18 +1,40 @@
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 
-import { acquire, cancel, firstKey, release, type Spec } from './command.js';
+import { acquire, cancel, firstKey, info, release, type Spec } from './command.js';
 import { ANSWER_MS, REDIRECTIONS, type Connections, type Line } from './connections.js';
-import { isNotHeld, NotAcquired, passes, ServerError, typed } from './errors.js';
+import { isNotHeld, nameOfLock, NotAcquired, passes, ServerError, typed } from './errors.js';
+import { holdersIn } from './info.js';
 import { after, atMost, Ending, now, Pauses } from './time.js';
 
-/** How long a caller waits at most while its request is given up, in ms; then this continues in the background. */
+/** How long a caller waits at most while its aborted request is given up, in ms; then this continues in the background. */
 const GIVING_UP_MS = 2_000;
 
-/** How late a wait ends if the server does not respond, in ms; giving up has most of the rest of 2 s. */
-const LATE_MS = 1_200;
+/** How late a wait ends if the server does not respond, in ms. */
+const LATE_MS = 80;
+
+/** How late a wait ends that requests who holds the lock, in ms. */
+const NAMED_MS = 90;
 
 /** Within this time, in ms, a command arrives that was on its way when its connection was cut. */
 const STRAGGLER_MS = 100;
+
+/** The reason of a stop() when the wait has timed out and its reply is late. */
+const LATE = Symbol('late');
+
+/** The reason of a stop() when no connection was ever established within the time for that. */
+const UNCONNECTED = Symbol('unconnected');
+
+/** The wait has timed out: the server replied so, or the last attempt failed. */
+const TIMED_OUT = Symbol('timed out');
+
+const PROCESS = `${hostname()}:${process.pid}`;
+
+/** An owner's name: LOCK.INFO shows where it is. 80 of the 122 random bits of a UUID, which Node makes in advance. */
+function newOwner(): string {
+  const random = randomUUID();
+  return `${PROCESS}:${random.slice(0, 8)}${random.slice(24)}`;
+}
 
 /** A granted lock. */
 export interface Grant {
@@ -21,7 +43,7 @@ export interface Grant {
   token: number | null;
   /** When the lease began, or a little later; by now(). */
   since: number;
-  /** The connection to which a session is bound; null without a session. */
+  /** The connection to which a session is bound, or on which a renewal waits for replicas; otherwise null. */
   line: Line | null;
 }
 
@@ -30,14 +52,18 @@ export class Acquisition {
   readonly #connections: Connections;
   readonly #spec: Spec;
   readonly #key: string;
-  readonly #owner = randomUUID();
+  readonly #owner = newOwner();
   readonly #background: (work: Promise<void>) => void;
   /** Ends when this request is given up. */
   readonly stop = new Ending();
   /** Ends the wait for a reply, with an error. */
   #interrupt: (reason: unknown) => void = () => {};
+  /** A connection is being established. */
+  #connecting = false;
   /** The last result, if it was a connection error. */
   #last: unknown;
+  /** How many connection errors there were since the last reply. */
+  #failures = 0;
   /** The request that has no reply yet. */
   #pending: Promise<unknown> | null = null;
   /** The result of a request is not known: its owner may hold or wait, or the request may still arrive. */
@@ -55,6 +81,11 @@ export class Acquisition {
     this.#background = background;
   }
 
+  /** It was given up by abort() from outside, not because its time was over. */
+  get aborted(): boolean {
+    return this.stop.isOver && this.stop.reason !== LATE && this.stop.reason !== UNCONNECTED;
+  }
+
   /** Gives the request up: run() rejects with this reason. */
   abort(reason: unknown): void {
     this.stop.end(reason);
@@ -63,28 +94,66 @@ export class Acquisition {
 
   /**
    * Waits for the lock, `waitMs` at most. Rejects with a LockError, with the reason of abort(), or with the library's
-   * error. Then the request is cancelled on the server, or this continues in the background.
+   * error. Then the request is cancelled on the server, or this continues in the background. NotAcquired names the
+   * holders only with `named`.
    */
-  async run(waitMs: number): Promise<Grant> {
+  async run(waitMs: number, named: boolean): Promise<Grant> {
     const until = now() + waitMs;
-    const replicasMs = this.#spec.replicas?.ms ?? 0;
-    const late = after(waitMs + LATE_MS + replicasMs, () => this.abort(this.#last ?? this.#notInTime()));
+    const lateMs = waitMs + LATE_MS + (this.#spec.replicas?.ms ?? 0);
+    const late = after(lateMs, () => this.abort(LATE));
+    const { connected, connectTimeoutMs } = this.#connections;
+    const unconnected = () => this.#connections.connected || this.abort(UNCONNECTED);
+    const early = connected || connectTimeoutMs > waitMs ? undefined : after(connectTimeoutMs, unconnected);
     try {
       return await this.#ask(waitMs, until);
     } catch (error) {
+      clearTimeout(early);
+      const timedOut = error === TIMED_OUT || error === LATE;
+      let work = Promise.resolve();
       if (this.#pending !== null || this.#unsure) {
-        const work = this.#giveUp();
+        work = this.#giveUp();
         this.#background(work);
-        await atMost(now() > until ? GIVING_UP_MS - LATE_MS - 200 : GIVING_UP_MS, work);
       }
-      throw typed(error);
+      if (error === UNCONNECTED) {
+        throw this.#last ?? this.#connections.noNews('connection to', connectTimeoutMs);
+      }
+      if (timedOut) {
+        throw await this.#notInTime(waitMs, until, work, named);
+      }
+      await atMost(now() >= until ? 0 : GIVING_UP_MS, work);
+      throw typed(this.#spec, error);
     } finally {
       clearTimeout(late);
+      clearTimeout(early);
     }
   }
 
-  #notInTime(): NotAcquired {
-    return new NotAcquired(`${this.#spec.keys.join(', ')}: not acquired in time`);
+  /** The error of a wait that has timed out; `work` gives the request up. */
+  async #notInTime(waitMs: number, until: number, work: Promise<void>, named: boolean): Promise<unknown> {
+    const cause = this.#last ?? this.#silence(waitMs);
+    if (cause !== undefined && waitMs === 0) {
+      return cause;
+    }
+    const left = until + NAMED_MS - now();
+    const holders = new Set<string>();
+    const asked = named && cause === undefined && left > 0 ? this.#askHolders(holders) : null;
+    await atMost(Math.max(left, 0), Promise.all([asked, work]));
+    return new NotAcquired(this.#spec, waitMs, [...holders], cause);
+  }
+
+  /** The error if the server was silent until the end of the wait, undefined if that was not its fault. */
+  #silence(waitMs: number): unknown {
+    if (this.#connecting) {
+      return this.#connections.noNews('connection to', waitMs || LATE_MS);
+    }
+    return waitMs === 0 && this.#pending !== null ? this.#connections.noNews('reply from', LATE_MS) : undefined;
+  }
+
+  async #askHolders(holders: Set<string>): Promise<void> {
+    const ask = async (key: string) => {
+      holdersIn(await this.#connections.command(key, info(key))).forEach((holder) => holders.add(holder));
+    };
+    await Promise.allSettled(this.#spec.keys.map(ask));
   }
 
   async #ask(waitMs: number, until: number): Promise<Grant> {
@@ -98,7 +167,7 @@ export class Acquisition {
       }
       if (grant === 'pause') {
         this.#hops = 0;
-        await pauses.wait(this.stop.signal, Math.max(0, until - now()));
+        await this.#connections.idleOr(pauses.wait(this.stop.signal, Math.max(0, until - now())));
       } else {
         pauses.reset();
       }
@@ -111,19 +180,23 @@ export class Acquisition {
     const cut = { atMaxBlock: false };
     const sent = now();
     try {
-      line = await this.#connections.take(this.#key, this.stop);
+      this.#connecting = true;
+      line = await this.#connections.takeToWait(this.#key, this.stop);
+      this.#connecting = false;
+      this.#last = undefined;
+      this.#connections.watchOutage(line);
       const reply = await this.#send(line, left, cut);
       this.#connections.replied(this.#key, line);
       if (reply !== null) {
         return this.#granted(line, reply, left === null ? sent : now());
       }
-      this.#last = undefined;
+      this.#failures = 0;
       this.#connections.giveBack(line);
     } catch (error) {
-      return this.#failed(line, error, cut.atMaxBlock, until);
+      return this.#failed(line, error, cut.atMaxBlock, left === null, until);
     }
     if (left === null || now() >= until) {
-      throw this.#notInTime();
+      throw TIMED_OUT;
     }
     // If another client ended the wait early, there must be no busy loop; clocks differ by 1 ms.
     return left < 2 || now() - sent < Math.min(left, this.#connections.maxBlockMs) - 1 ? 'pause' : 'next';
@@ -161,8 +234,10 @@ export class Acquisition {
     });
   }
 
-  /** The reply is not awaited any more; the connection can be used again when the reply has arrived. */
+  /** The reply is not awaited any more; the connection can be used again when the reply has arrived soon. */
   #returnLater(line: Line): void {
+    const limit = after(GIVING_UP_MS, () => line.close());
+    this.#pending?.finally(() => clearTimeout(limit)).catch(() => {});
     this.#pending?.then(
       () => this.#connections.giveBack(line),
       () => line.close(),
@@ -170,20 +245,20 @@ export class Acquisition {
   }
 
   #granted(line: Line, reply: unknown, since: number): Grant {
-    this.#connections.prepare(this.#key);
     const grant = { owner: this.#owner, token: this.#spec.fenced ? Number(reply) : null, since };
-    if (this.#spec.session) {
+    if (this.#spec.session || this.#spec.replicas !== undefined) {
       return { ...grant, line };
     }
     this.#connections.giveBack(line);
     return { ...grant, line: null };
   }
 
-  /** Decides whether an error ends the request; if so, it is thrown. */
-  #failed(line: Line | undefined, error: unknown, atMaxBlock: boolean, until: number): 'next' | 'pause' {
+  /** Decides whether an error ends the request; if so, it is thrown. `only`: this was a try without a wait. */
+  #failed(line: Line | undefined, error: unknown, atMaxBlock: boolean, only: boolean, until: number): 'next' | 'pause' {
     this.stop.throwIfOver();
+    this.#connecting = false;
     const answered = error instanceof ServerError;
-    this.#last = answered ? undefined : error;
+    this.#last = typed(this.#spec, error);
     if (this.#pending !== null) {
       this.#pending = null;
       this.#unsure ||= passes(error);
@@ -195,8 +270,15 @@ export class Acquisition {
       return 'next';
     }
     const stale = line?.reused === true && !answered;
-    if (!passes(error) || (now() >= until && !stale)) {
+    if (!passes(error)) {
       throw error;
+    }
+    if (now() >= until && !stale) {
+      throw answered && only ? error : TIMED_OUT;
+    }
+    // One lost connection is no outage yet.
+    if (!answered && !stale && (++this.#failures > 1 || line === undefined)) {
+      this.#connections.warnOfOutage(nameOfLock(this.#spec), error);
     }
     return stale ? 'next' : 'pause';
   }

@@ -5,19 +5,22 @@ export type Kind = 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore';
 /** The settings of a lock; all are optional. */
 export interface LockOptions {
   /** How long a hold lasts without renewal, in ms; 30000 by default. */
-  leaseMs?: number;
+  leaseMs?: number | undefined;
   /** Whether the server renews the lease, for as long as the hold's own connection lives. */
-  session?: boolean;
+  session?: boolean | undefined;
   /** Request a fencing token, `hold.token`. For `lock`, `fair` and `write` only. */
-  fenced?: boolean;
+  fenced?: boolean | undefined;
   /** `count` replicas must acknowledge the grant within `ms`, and each renewal too. */
-  replicas?: { count: number; ms: number };
+  replicas?: { count: number; ms: number } | undefined;
   /** Whether to renew the lease in the background, at a third of it; true by default. */
-  renew?: boolean;
-  /** Be notified of a loss at once, on a connection for each key, and not at the next renewal. */
-  watch?: boolean;
+  renew?: boolean | undefined;
+  /**
+   * False: `hold.signal` is aborted at the next renewal after a loss. By default it is aborted at once, for which a
+   * connection is used for each key, from the first use of `hold.signal`.
+   */
+  watch?: boolean | undefined;
   /** How many permits of a semaphore to acquire; 1 by default. */
-  permits?: number;
+  permits?: number | undefined;
 }
 
 /** The settings of a lock, with all defaults filled in. */
@@ -28,28 +31,74 @@ export interface Spec extends LockOptions {
   leaseMs: number;
   permits: number;
   renew: boolean;
-  /** The limit of a semaphore. */
-  limit?: number;
+  /** The limit of a semaphore; otherwise 1. */
+  limit: number;
 }
 
-const FENCEABLE = new Set<Kind>(['lock', 'fair', 'write']);
+const NO_TOKEN: Partial<Record<Kind, string>> = {
+  read: 'a read lock',
+  multi: 'a multi-key lock',
+  semaphore: 'a semaphore',
+};
+
+/** Throws unless `value` is a number of ms that is greater than 0; the server counts whole ones. */
+export function checkPositive(name: string, value: number): void {
+  if (typeof value !== 'number' || !(value > 0)) {
+    throw new RangeError(`${name} must be greater than 0, not ${String(value)}`);
+  }
+  if (!Number.isSafeInteger(value)) {
+    throw new RangeError(`${name} must be a whole number, not ${value}`);
+  }
+}
+
+function checkCount(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 1) {
+    throw new RangeError(`${name} must be at least 1, not ${String(value)}`);
+  }
+}
+
+function checkKeys(keys: readonly string[]): void {
+  if (keys.length === 0) {
+    throw new RangeError('keys must not be empty');
+  }
+  for (const key of keys) {
+    if (typeof key !== 'string') {
+      throw new TypeError(`a key must be a string, not ${String(key)}`);
+    }
+  }
+}
+
+/** Throws for permits that the kind does not have. */
+function checkPermits(kind: Kind, permits: number | undefined, limit: number): void {
+  if (kind !== 'semaphore') {
+    if (permits !== undefined) {
+      throw new TypeError('permits: only a semaphore has permits');
+    }
+    return;
+  }
+  checkCount('limit', limit);
+  if (permits !== undefined && !(Number.isSafeInteger(permits) && permits >= 1 && permits <= limit)) {
+    throw new RangeError(`permits must be from 1 to the limit of ${limit}, not ${String(permits)}`);
+  }
+}
 
 /**
- * The settings of a lock of this kind. Throws TypeError or RangeError for settings that are always invalid; the server
- * refuses other invalid settings.
+ * The settings of a lock of this kind, whose keys get the prefix. Throws TypeError or RangeError for settings that are
+ * always invalid, with the option's name.
  */
-export function specOf(kind: Kind, keys: string[], options: LockOptions, limit?: number): Spec {
-  const spec = { permits: 1, ...options, kind, keys, limit, leaseMs: options.leaseMs ?? 30_000, renew: options.renew ?? true };
-  if (keys.length === 0) {
-    throw new TypeError('a lock needs a key');
+export function specOf(kind: Kind, keys: readonly string[], options: LockOptions, limit = 1, prefix = ''): Spec {
+  const { leaseMs = 30_000, permits, fenced, replicas, renew = true } = options;
+  checkKeys(keys);
+  checkPositive('leaseMs', leaseMs);
+  checkPermits(kind, permits, limit);
+  if (fenced && NO_TOKEN[kind] !== undefined) {
+    throw new TypeError(`fenced: ${NO_TOKEN[kind]} has no fencing token`);
   }
-  if (spec.fenced && !FENCEABLE.has(kind)) {
-    throw new TypeError(`there are no fencing tokens for ${kind} locks`);
+  if (replicas !== undefined) {
+    checkCount('replicas', replicas.count);
+    checkPositive('replicas: the time', replicas.ms);
   }
-  if (!Number.isSafeInteger(spec.leaseMs) || spec.leaseMs < 1) {
-    throw new RangeError('leaseMs is not a positive integer');
-  }
-  return spec;
+  return { ...options, kind, keys: keys.map((key) => prefix + key), limit, permits: permits ?? 1, leaseMs, renew };
 }
 
 function counted(word: string, spec: Spec, owner: string): string[] {
@@ -125,6 +174,11 @@ export function release(spec: Spec, owner: string): string[] {
 /** Renews the lease of `key`. */
 export function renew(spec: Spec, key: string, owner: string): string[] {
   return ['LOCK.RENEW', key, owner, ...lease(spec), ...replicas(spec)];
+}
+
+/** Who holds `key`, and how many wait. */
+export function info(key: string): string[] {
+  return ['LOCK.INFO', key, 'COUNT', '0'];
 }
 
 /** Waits up to `block` ms for a notification that the hold of `key` is lost. */

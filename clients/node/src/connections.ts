@@ -1,7 +1,8 @@
 import type { Address, Connection, Connector } from './connector.js';
-import { Closed, passes, ServerError } from './errors.js';
+import { checkPositive } from './command.js';
+import { Closed, passes, located, secondsOf, ServerError, textOf, warn, whereOf } from './errors.js';
 import { nameOf, Routes } from './routes.js';
-import { after, Ending, now, Pauses } from './time.js';
+import { after, Ending, now, onAbort, Pauses, unless } from './time.js';
 
 /** How the locks of a client behave. */
 export interface Settings {
@@ -9,18 +10,26 @@ export interface Settings {
    * How long one command blocks at most, in ms; 30000 by default. Then the request is sent again, so that a server that
    * stopped responding is noticed.
    */
-  maxBlockMs?: number;
+  maxBlockMs?: number | undefined;
+  /**
+   * How long it may take to establish a connection, in ms; 5000 by default. If none was ever established, a wait ends
+   * after this time with the library's error; after the first one, a wait lasts as long as it was requested.
+   */
+  connectTimeoutMs?: number | undefined;
 }
 
 /** How long the reply to a command that does not block may take before its connection is considered dead, in ms. */
 export const ANSWER_MS = 2_000;
 
-/** How long it may take to establish a connection, including the library's handshake, in ms. */
-const CONNECT_MS = 5_000;
+/** A connection that lasts for so long shows that an outage has ended, in ms. */
+const LASTS_MS = 1_000;
 
 /** How many idle connections to each node are kept for later waits, and for how long. */
 const IDLE_MOST = 8;
 const IDLE_MS = 10_000;
+
+/** The text of Closed. */
+export const CLOSED = 'these Locks are closed';
 
 /** Errors that show that a connection leads to the wrong server, or to one that is not ready. */
 const OF_CONNECTION = new Set(['READONLY', 'UNBLOCKED', 'LOADING', 'MASTERDOWN']);
@@ -45,14 +54,17 @@ export class Line {
   background = false;
   /** The node is the target of an ASK redirection. */
   readonly asking: boolean;
+  /** Where the server is, for texts. */
+  readonly where: string;
   readonly #connection: Connection;
   #ask: boolean;
   #awaited = 0;
   #alive = false;
 
-  constructor(connection: Connection, node: Address | null, ask: boolean) {
+  constructor(connection: Connection, node: Address | null, ask: boolean, where: string) {
     this.#connection = connection;
     this.node = node;
+    this.where = where;
     this.asking = this.#ask = ask;
     this.onClose(() => (this.closed = true));
     connection.keepAlive(false);
@@ -71,6 +83,8 @@ export class Line {
     this.#keepAlive();
     try {
       return await answer;
+    } catch (error) {
+      throw located(error, this.where);
     } finally {
       clearTimeout(timer);
       this.#awaited--;
@@ -98,6 +112,11 @@ export class Line {
 /** All connections of one client's locks: one to each node for short commands, and one for each wait. */
 export class Connections {
   readonly maxBlockMs: number;
+  readonly connectTimeoutMs: number;
+  /** A connection has been established before. */
+  connected = false;
+  /** The servers to which waits have no connection, from the first failed attempt to the first reply. */
+  readonly #outages = new Set<string>();
   readonly #connector: Connector;
   readonly #routes: Routes;
   readonly #controls = new Map<string, Promise<Line>>();
@@ -105,20 +124,48 @@ export class Connections {
   readonly #ready = new Map<string, Line>();
   readonly #idle = new Map<Line, NodeJS.Timeout | undefined>();
   readonly #lines = new Set<Line>();
+  /** Wake waits that pause because they got no connection. */
+  readonly #paused = new Set<() => void>();
   readonly #closing = new AbortController();
 
-  constructor(connector: Connector, { maxBlockMs = 30_000 }: Settings = {}) {
+  constructor(connector: Connector, { maxBlockMs = 30_000, connectTimeoutMs = 5_000 }: Settings = {}) {
+    checkPositive('maxBlockMs', maxBlockMs);
+    checkPositive('connectTimeoutMs', connectTimeoutMs);
     this.maxBlockMs = maxBlockMs;
+    this.connectTimeoutMs = connectTimeoutMs;
     this.#connector = connector;
     this.#routes = new Routes(connector);
   }
 
   /**
-   * A connection for a wait for `key`, which belongs to the caller until it gives it back or closes it. None is made
-   * after `stop`.
+   * A connection for `key`, which belongs to the caller until it gives it back or closes it. None is made after `stop`.
    */
-  async take(key: string, stop: Ending): Promise<Line> {
+  take(key: string, stop: Ending): Promise<Line> {
     const { node, ask } = this.#routes.find(key);
+    return this.#lineTo(key, node, ask, stop);
+  }
+
+  /**
+   * The same for a wait. The connection of commands is then established too, so that the lock can be released and
+   * renewed even if the server refuses further connections.
+   */
+  async takeToWait(key: string, stop: Ending): Promise<Line> {
+    const { node, ask } = this.#routes.find(key);
+    const line = this.#lineTo(key, node, ask, stop);
+    if (ask || this.#ready.has(nameOf(node))) {
+      return line;
+    }
+    line.catch(() => {});
+    try {
+      await unless(stop.signal, this.#control(key, node));
+    } catch (error) {
+      line.then((unused) => this.giveBack(unused), () => {});
+      throw error;
+    }
+    return line;
+  }
+
+  async #lineTo(key: string, node: Address | null, ask: boolean, stop: Ending): Promise<Line> {
     for (const [line, timer] of this.#idle) {
       if (nameOf(line.node) === nameOf(node) && !ask) {
         clearTimeout(timer);
@@ -127,7 +174,16 @@ export class Connections {
         return line;
       }
     }
-    return this.#connect(key, node, ask, stop.signal);
+    // One that comes too late for this wait is kept for the next.
+    const connecting = this.#connect(key, node, ask, this.#closing.signal);
+    try {
+      return await unless(stop.signal, connecting);
+    } catch (error) {
+      if (stop.isOver) {
+        connecting.then((late) => (ask ? late.close() : this.giveBack(late)), () => {});
+      }
+      throw error;
+    }
   }
 
   /** Keeps a connection without a pending reply for a later wait, or closes it. */
@@ -138,6 +194,24 @@ export class Connections {
     }
     line.background = false;
     this.#idle.set(line, after(IDLE_MS, () => line.close()));
+    const [next] = this.#paused;
+    next?.();
+  }
+
+  /** Waits for `pause`, but not longer than until a connection is given back. */
+  async idleOr(pause: Promise<void>): Promise<void> {
+    let wake = () => {};
+    const idle = new Promise<void>((resolve) => (wake = resolve));
+    const woken = () => {
+      this.#paused.delete(woken);
+      wake();
+    };
+    this.#paused.add(woken);
+    try {
+      await Promise.race([pause, idle]);
+    } finally {
+      this.#paused.delete(woken);
+    }
   }
 
   #idleAt(node: Address | null): number {
@@ -150,6 +224,7 @@ export class Connections {
 
   /** To be called when a command for `key` has had a reply that is not an error. */
   replied(key: string, line: Line): void {
+    this.#outages.delete(line.where);
     if (!line.asking) {
       this.#routes.found(key, line.node);
     }
@@ -213,17 +288,25 @@ export class Connections {
     }
   }
 
-  /** Establishes the connection for later commands, so that a release need not wait for it. */
-  prepare(key: string): void {
-    const { node, ask } = this.#routes.find(key);
-    if (!ask && !this.#ready.has(nameOf(node))) {
-      this.#control(key, node).catch(() => {});
+  /** Warns that a wait of this lock lasts on without a connection to the server, once in each outage. */
+  warnOfOutage(lock: string, error: unknown): void {
+    const where = whereOf(error) || this.#connector.where(null);
+    if (this.connected && !this.#outages.has(where)) {
+      this.#outages.add(where);
+      warn(`${lock}: no connection to ${where} (${textOf(error)}); the wait goes on`);
+    }
+  }
+
+  /** To be called when a wait is sent on a new connection: if that lasts, an outage has ended. */
+  watchOutage(line: Line): void {
+    if (this.#outages.has(line.where)) {
+      after(LASTS_MS, () => line.closed || this.#outages.delete(line.where));
     }
   }
 
   /** Closes all connections; pending commands are rejected. */
   close(): void {
-    this.#closing.abort(new Closed('the locks of this client are closed'));
+    this.#closing.abort(new Closed(CLOSED));
     for (const line of this.#lines) {
       line.close();
     }
@@ -251,8 +334,10 @@ export class Connections {
 
   async #connect(key: string, node: Address | null, ask: boolean, signal: AbortSignal): Promise<Line> {
     this.#closing.signal.throwIfAborted();
+    const where = this.#connector.where(node);
     try {
-      const line = new Line(await this.#open(node, signal), node, ask);
+      const line = new Line(await this.#open(node, signal), node, ask, where);
+      this.connected = true;
       this.#lines.add(line);
       line.onClose(() => {
         this.#lines.delete(line);
@@ -262,7 +347,7 @@ export class Connections {
       return line;
     } catch (error) {
       this.#routes.learn(key, node, error);
-      throw error;
+      throw located(error, where);
     }
   }
 
@@ -272,15 +357,24 @@ export class Connections {
    */
   async #open(node: Address | null, signal: AbortSignal): Promise<Connection> {
     const stop = new AbortController();
-    const abort = () => stop.abort(signal.reason);
-    const timer = after(CONNECT_MS, () => stop.abort(new Error(`no connection within ${CONNECT_MS} ms`)));
+    const timer = after(this.connectTimeoutMs, () => stop.abort(this.noNews('connection to', this.connectTimeoutMs, node)));
     signal.throwIfAborted();
-    signal.addEventListener('abort', abort);
+    const ignore = onAbort(signal, () => stop.abort(signal.reason));
+    const opening = this.#connector.connect(node, stop.signal);
     try {
-      return await this.#connector.connect(node, stop.signal);
+      return await unless(stop.signal, opening);
+    } catch (error) {
+      opening.then((late) => late.close(), () => {});
+      throw error;
     } finally {
-      signal.removeEventListener('abort', abort);
+      ignore();
       clearTimeout(timer);
     }
+  }
+
+  /** The error of a server that was silent for `ms`. */
+  noNews(what: 'connection to' | 'reply from', ms: number, node: Address | null = null): Error {
+    const text = `no ${what} ${this.#connector.where(node)} within ${secondsOf(ms)} s`;
+    return Object.assign(new Error(text), { code: 'ETIMEDOUT' });
   }
 }

@@ -27,6 +27,8 @@ export interface Connector {
   readonly prefix: string;
   /** The nodes of a cluster that are known now. Null without a cluster. */
   readonly nodes: (() => Address[]) | null;
+  /** The address of this node, and without a cluster of the server, for texts. */
+  where(node: Address | null): string;
   /** For a cluster: the address under which a node is reachable from here. */
   readonly map?: (address: Address) => Address;
   /**

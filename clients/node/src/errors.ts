@@ -1,3 +1,5 @@
+import type { Kind } from './command.js';
+
 /** The base class of this package's errors. Connection errors are not among them: they are the library's own errors. */
 export class LockError extends Error {
   constructor(message: string, options?: ErrorOptions) {
@@ -6,11 +8,50 @@ export class LockError extends Error {
   }
 }
 
-/** The lock could not be acquired in time. Nothing is left behind on the server. */
-export class NotAcquired extends LockError {}
+/** What a request or a hold is for. */
+export interface Subject {
+  kind: Kind;
+  /** The keys on the server. */
+  keys: readonly string[];
+}
 
-/** The lock was lost before it was released: another owner may have held it since. */
-export class NotHeld extends LockError {}
+/**
+ * The lock could not be acquired in time. Nothing is left behind on the server. If the last attempt failed because of
+ * the connection, `cause` is the library's error.
+ */
+export class NotAcquired extends LockError {
+  /** As for other time-outs of Node. */
+  readonly code = 'ETIMEDOUT';
+  /** The keys on the server. */
+  readonly keys: readonly string[];
+  /** How long the wait was, in ms. */
+  readonly waitMs: number;
+  /** The owners that held the lock just after that time, as far as they are known. */
+  readonly holders: readonly string[];
+
+  /** @internal */
+  constructor(subject: Subject, waitMs: number, holders: readonly string[], cause?: unknown) {
+    const within = waitMs > 0 ? ` within ${secondsOf(waitMs)} s` : '';
+    const held = holders.length > 0 ? `: held by ${listOf(holders)}` : '';
+    const why = cause === undefined ? held : `: ${explained(cause)}`;
+    super(`${nameOfLock(subject)} was not acquired${within}${why}`, cause === undefined ? {} : { cause });
+    this.keys = subject.keys;
+    this.waitMs = waitMs;
+    this.holders = holders;
+  }
+}
+
+/** The lock is not held: it was released before, or lost, and another owner may have held it since. */
+export class NotHeld extends LockError {
+  /** The keys on the server. */
+  readonly keys: readonly string[];
+
+  /** @internal `why` may be empty. */
+  constructor(subject: Subject, why: string, options?: ErrorOptions) {
+    super(`${nameOfLock(subject)} is not held${why === '' ? '' : `: ${why}`}`, options);
+    this.keys = subject.keys;
+  }
+}
 
 /**
  * The wait would have closed a cycle; the text names who waits for whom. Release the locks that the others wait for.
@@ -52,7 +93,7 @@ const PASSING = new Set([
 /** Whether to send the command again: after transient errors, and after every error that is not the server's. */
 export function passes(error: unknown): boolean {
   if (error instanceof ServerError) {
-    return PASSING.has(error.code);
+    return PASSING.has(error.code) || error.message.startsWith('ERR max number of clients');
   }
   return !(error instanceof LockError);
 }
@@ -63,19 +104,86 @@ export function isNotHeld(error: unknown): boolean {
 }
 
 /** The error for the user: an error reply as one of the classes above, any other error unchanged. */
-export function typed(error: unknown): unknown {
+export function typed(subject: Subject, error: unknown): unknown {
   if (!(error instanceof ServerError)) {
     return error;
   }
   const options = { cause: error.cause };
   switch (error.code) {
     case 'NOTHELD':
-      return new NotHeld(error.message, options);
+      return new NotHeld(subject, '', options);
     case 'DEADLOCK':
       return new Deadlock(error.message, options);
     case 'NOREPLICAS':
       return new NoReplicas(error.message, options);
     default:
-      return new Refused(error.code, error.message, options);
+      return new Refused(error.code, hinted(error), options);
   }
+}
+
+function hinted(error: ServerError): string {
+  const { message } = error;
+  return message.startsWith('ERR unknown command') ? `unknown command: is lock.so loaded on ${whereOf(error)}?` : message;
+}
+
+/** The address of the server that an error is about. */
+const addresses = new WeakMap<object, string>();
+
+/** Records the address of the server that the error is about, for texts, and returns the error. */
+export function located(error: unknown, where: string): unknown {
+  if (typeof error === 'object' && error !== null) {
+    addresses.set(error, where);
+  }
+  return error;
+}
+
+/** That address; empty if it is not known. */
+export function whereOf(error: unknown): string {
+  return (typeof error === 'object' && error !== null && addresses.get(error)) || '';
+}
+
+const NAMES: Record<Kind, string> = {
+  lock: 'lock',
+  fair: 'fair lock',
+  read: 'read lock',
+  write: 'write lock',
+  multi: 'multi-key lock',
+  semaphore: 'semaphore',
+};
+
+/** The lock in texts: `lock "k"`. */
+export function nameOfLock({ kind, keys }: Subject): string {
+  return `${NAMES[kind]} ${keys.map((key) => `"${key}"`).join(', ')}`;
+}
+
+/** Milliseconds as seconds, without trailing zeros. */
+export function secondsOf(ms: number): string {
+  return String(Math.round(ms) / 1000);
+}
+
+function listOf(names: readonly string[]): string {
+  const [first, second, ...others] = names;
+  if (others.length === 0) {
+    return second === undefined ? `${first}` : `${first} and ${second}`;
+  }
+  return `${first}, ${second} and ${others.length} other${others.length > 1 ? 's' : ''}`;
+}
+
+/** The text of an error about the connection. Node's error for a host with several addresses has none of its own. */
+export function textOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === '') {
+    return [...new Set(error.errors.map(textOf))].join(', ');
+  }
+  return error instanceof Error ? error.message || error.name : String(error);
+}
+
+/** The text of an error about the connection, with the server's address. */
+function explained(error: unknown): string {
+  const [text, where] = [textOf(error), whereOf(error)];
+  return text.includes(where) ? text : `${text} (${where})`;
+}
+
+/** A warning of the process, as `process.on('warning')` gets it. */
+export function warn(text: string): void {
+  process.emitWarning(text, 'LockWarning');
 }

@@ -6,11 +6,12 @@ import { ServerError } from './errors.js';
 import type { Hold } from './hold.js';
 import type { Locks, WithLockOptions } from './locks.js';
 import { perClient } from './per-client.js';
+import { nameOf } from './routes.js';
 
 export * from './index.js';
 
 /** A client of ioredis: a `Redis`, with or without Sentinels, or a `Cluster`. */
-export type IoredisClient = Pick<Redis, 'options'> | Pick<Cluster, 'options' | 'nodes' | 'isCluster'>;
+export type IoredisClient = Pick<Redis, 'options' | 'status' | 'call'> | Pick<Cluster, 'options' | 'status' | 'call' | 'nodes' | 'isCluster'>;
 
 /** How long it may take to establish a connection, in ms. */
 const CONNECT_MS = 5_000;
@@ -97,17 +98,28 @@ function addressOf(node: unknown): RedisOptions {
   return new Redis({ ...new Redis(node as string, { lazyConnect: true }).options, lazyConnect: true }).options;
 }
 
+/** The cluster is not kept from being collected: these locks may be known as long as it is. */
 function clusterConnector(cluster: Pick<Cluster, 'options' | 'nodes'>): Connector {
+  const client = new WeakRef(cluster);
   const { redisOptions, natMap, keyPrefix } = cluster.options;
   // The startup nodes, which have no public name, are needed only for a client that is not connected.
   const startup = (cluster as unknown as { startupNodes?: unknown[] }).startupNodes ?? [];
   const first = startup.map(addressOf);
   return {
     prefix: keyPrefix ?? '',
-    nodes: () => [...cluster.nodes().map((node) => node.options), ...first].map(({ host, port }) => ({ host: host!, port: port! })),
+    nodes: () => [...(client.deref()?.nodes() ?? []).map((node) => node.options), ...first].map(addressIn),
+    where: (node) => (node === null ? first.map(whereIn).join(', ') : nameOf(node)),
     map: ({ host, port }) => (typeof natMap === 'function' ? natMap(`${host}:${port}`) : natMap?.[`${host}:${port}`]) ?? { host, port },
     connect: (node, signal) => connect({ ...credentials(first), ...redisOptions, ...(node as Address) }, signal),
   };
+}
+
+function addressIn({ host = 'localhost', port = 6379 }: RedisOptions): Address {
+  return { host, port };
+}
+
+function whereIn(options: RedisOptions): string {
+  return options.sentinels ? `the master ${options.name}` : options.path || nameOf(addressIn(options));
 }
 
 /** The credentials in the startup nodes' URLs are used for all nodes, as the library does. */
@@ -117,11 +129,19 @@ function credentials(nodes: RedisOptions[]): RedisOptions {
 }
 
 function connectorOf(client: IoredisClient): Connector {
+  if (typeof client?.call !== 'function' || typeof client.status !== 'string' || typeof client.options !== 'object') {
+    throw new TypeError('not a client of ioredis: for one of node-redis, import lock-so/node-redis');
+  }
   if ('isCluster' in client && client.isCluster) {
     return clusterConnector(client);
   }
   const options = client.options as RedisOptions;
-  return { prefix: options.keyPrefix ?? '', nodes: null, connect: (_node, signal) => connect(options, signal) };
+  return {
+    prefix: options.keyPrefix ?? '',
+    nodes: null,
+    where: () => whereIn(options),
+    connect: (_node, signal) => connect(options, signal),
+  };
 }
 
 /** The locks of this client; always the same object until it is closed. The client's own connections are never used. */

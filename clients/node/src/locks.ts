@@ -1,13 +1,13 @@
 import { Acquisition } from './acquisition.js';
 import { specOf, type Kind, type LockOptions, type Spec } from './command.js';
-import { Connections, type Settings } from './connections.js';
+import { CLOSED, Connections, type Settings } from './connections.js';
 import type { Connector } from './connector.js';
 import { Closed, NotAcquired } from './errors.js';
-import { Hold } from './hold.js';
-import { atMost } from './time.js';
+import { Hold, Keeper } from './hold.js';
+import { atMost, onAbort } from './time.js';
 
-/** How long close() waits for its releases, in ms. */
-const CLOSING_MS = 2_000;
+/** Closes the connections of locks that are collected. */
+const collected = new FinalizationRegistry<Connections>((connections) => connections.close());
 
 /** How one acquisition waits. */
 export interface WaitOptions {
@@ -25,34 +25,42 @@ export interface WithLockOptions extends LockOptions, WaitOptions {
   kind?: Exclude<Kind, 'semaphore'>;
 }
 
+/** `named`: the error of a wait that has timed out names the holders. */
+type Acquire = (spec: Spec, wait: WaitOptions, named: boolean) => Promise<Hold>;
+
 /** A lock that can be acquired, any number of times: each acquisition has an owner of its own. */
 export class Lock {
-  readonly #acquire: (spec: Spec, wait: WaitOptions) => Promise<Hold>;
+  readonly #acquire: Acquire;
   readonly #spec: Spec;
 
   /** @internal */
-  constructor(acquire: (spec: Spec, wait: WaitOptions) => Promise<Hold>, spec: Spec) {
+  constructor(acquire: Acquire, spec: Spec) {
     this.#acquire = acquire;
     this.#spec = spec;
   }
 
   /**
    * Waits for the lock. Rejects with NotAcquired if it could not be acquired in time, with the signal's reason when
-   * that is aborted, with Deadlock, NoReplicas, Refused, or with the library's error if the server cannot be reached.
-   * The caller must release the hold.
+   * that is aborted, with Deadlock, NoReplicas, Refused, or with the library's error if no connection was ever
+   * established. The caller must release the hold.
    */
   acquire(wait: WaitOptions = {}): Promise<Hold> {
-    return this.#acquire(this.#spec, wait);
+    return this.#acquire(this.#spec, wait, true);
   }
 
-  /** The same as acquire() with `waitMs: 0`, but null if another owner holds the lock. */
+  /**
+   * The same as acquire() with `waitMs: 0`, but null if another owner holds the lock. If the server cannot be reached,
+   * this rejects with the library's error.
+   */
   async tryAcquire(wait: Pick<WaitOptions, 'signal'> = {}): Promise<Hold | null> {
-    return this.acquire({ ...wait, waitMs: 0 }).catch((error: unknown) => {
+    try {
+      return await this.#acquire(this.#spec, { ...wait, waitMs: 0 }, false);
+    } catch (error) {
       if (error instanceof NotAcquired) {
         return null;
       }
       throw error;
-    });
+    }
   }
 
   /**
@@ -66,10 +74,10 @@ export class Lock {
     try {
       result = await body(hold);
     } catch (error) {
-      await hold.release().catch(() => {});
+      await hold[Symbol.asyncDispose]().catch(() => {});
       throw error;
     }
-    await hold.release();
+    await hold[Symbol.asyncDispose]();
     return result;
   }
 }
@@ -79,7 +87,7 @@ export class Locks implements AsyncDisposable {
   readonly #connector: Connector;
   readonly #connections: Connections;
   readonly #requests = new Set<Acquisition>();
-  readonly #holds = new Set<Hold>();
+  readonly #holds = new Set<Keeper>();
   readonly #background = new Set<Promise<void>>();
   #closed: Promise<void> | undefined;
 
@@ -87,6 +95,7 @@ export class Locks implements AsyncDisposable {
   constructor(connector: Connector, settings?: Settings) {
     this.#connector = connector;
     this.#connections = new Connections(connector, settings);
+    collected.register(this, this.#connections);
   }
 
   /** One holder at a time. */
@@ -131,9 +140,12 @@ export class Locks implements AsyncDisposable {
     return this.#closed !== undefined;
   }
 
-  /** Gives up all waits, releases all holds, and closes all connections, within 2 s. Never rejects. */
-  close(): Promise<void> {
-    this.#closed ??= this.#close();
+  /**
+   * Gives up all waits, releases all holds, and closes all connections, within `timeoutMs`, 2 s by default. Never
+   * rejects.
+   */
+  close({ timeoutMs = 2_000 }: { timeoutMs?: number } = {}): Promise<void> {
+    this.#closed ??= this.#close(timeoutMs);
     return this.#closed;
   }
 
@@ -141,48 +153,51 @@ export class Locks implements AsyncDisposable {
     return this.close();
   }
 
-  async #close(): Promise<void> {
+  async #close(timeoutMs: number): Promise<void> {
     for (const request of this.#requests) {
-      request.abort(new Closed('the locks of this client are closed'));
+      request.abort(new Closed(CLOSED));
     }
-    const work = [...this.#background, ...[...this.#holds].map((hold) => hold.release())];
+    const work = [...this.#background, ...[...this.#holds].map((keeper) => keeper.close())];
     // By the next iteration of the event loop, the requests that were given up have added their work.
     await new Promise(setImmediate);
-    await atMost(CLOSING_MS, Promise.allSettled([...work, ...this.#background]));
+    await atMost(timeoutMs, Promise.allSettled([...work, ...this.#background]));
     this.#connections.close();
   }
 
   #make(kind: Kind, keys: string[], options: LockOptions, limit?: number): Lock {
-    const named = keys.map((key) => this.#connector.prefix + key);
-    return new Lock((spec, wait) => this.#acquire(spec, wait), specOf(kind, named, options, limit));
+    const spec = specOf(kind, keys, options, limit, this.#connector.prefix);
+    return new Lock((...args) => this.#acquire(...args), spec);
   }
 
-  async #acquire(spec: Spec, { waitMs = Infinity, signal }: WaitOptions): Promise<Hold> {
+  async #acquire(spec: Spec, { waitMs = Infinity, signal }: WaitOptions, named: boolean): Promise<Hold> {
+    if (typeof waitMs !== 'number' || !(waitMs >= 0)) {
+      throw new RangeError(`waitMs must not be negative, not ${String(waitMs)}`);
+    }
     if (this.isClosed) {
-      throw new Closed('the locks of this client are closed');
+      throw new Closed(CLOSED);
     }
     signal?.throwIfAborted();
     const request = new Acquisition(this.#connections, spec, (work) => this.#keepInView(work));
-    const abort = () => request.abort(signal?.reason);
-    signal?.addEventListener('abort', abort);
+    const ignore = signal === undefined ? undefined : onAbort(signal, () => request.abort(signal.reason));
     this.#requests.add(request);
     try {
-      return await this.#granted(spec, request, waitMs);
+      return await this.#granted(spec, request, waitMs, named);
     } finally {
-      signal?.removeEventListener('abort', abort);
+      ignore?.();
       this.#requests.delete(request);
     }
   }
 
-  async #granted(spec: Spec, request: Acquisition, waitMs: number): Promise<Hold> {
-    const grant = await request.run(waitMs);
-    const hold = new Hold(this.#connections, spec, grant, (ended) => this.#holds.delete(ended));
-    this.#holds.add(hold);
-    if (request.stop.isOver) {
-      await hold.release().catch(() => {});
+  async #granted(spec: Spec, request: Acquisition, waitMs: number, named: boolean): Promise<Hold> {
+    const grant = await request.run(waitMs, named);
+    const holds = this.#holds;
+    const keeper = new Keeper(this.#connections, spec, grant, (ended) => holds.delete(ended));
+    holds.add(keeper);
+    if (request.aborted) {
+      await keeper.release().catch(() => {});
       throw request.stop.reason;
     }
-    return hold;
+    return new Hold(this, keeper);
   }
 
   #keepInView(work: Promise<void>): void {

@@ -6,6 +6,7 @@ import { ServerError } from './errors.js';
 import type { Hold } from './hold.js';
 import type { Locks, WithLockOptions } from './locks.js';
 import { perClient } from './per-client.js';
+import { nameOf } from './routes.js';
 import { unless } from './time.js';
 
 export * from './index.js';
@@ -15,6 +16,7 @@ export * from './index.js';
  * settings.
  */
 export interface NodeRedisClient {
+  readonly isOpen: boolean;
   duplicate(): unknown;
 }
 
@@ -44,9 +46,20 @@ function settingsOf(client: NodeRedisClient): ClientSettings {
   const Catcher = function (options: ClientSettings) {
     settings = options;
   };
-  const prototype = { constructor: Catcher };
-  (new Proxy(client, { getPrototypeOf: () => prototype }) as NodeRedisClient).duplicate();
-  return settings ?? {};
+  if (typeof client?.isOpen === 'boolean' && typeof client.duplicate === 'function') {
+    const prototype = Object.getPrototypeOf(client) as object;
+    // In node-redis 4 a Proxy has no access to the client's private fields, so the client itself gets the prototype.
+    Object.setPrototypeOf(client, Object.create(prototype, { constructor: { value: Catcher } }) as object);
+    try {
+      client.duplicate();
+    } finally {
+      Object.setPrototypeOf(client, prototype);
+    }
+  }
+  if (settings === undefined) {
+    throw new TypeError('not a client of node-redis: for one of ioredis, import lock-so/ioredis');
+  }
+  return settings;
 }
 
 function connectionOf(client: ReturnType<typeof newClient>): Connection {
@@ -139,11 +152,13 @@ function clusterConnector(options: RedisClusterOptions, client: NodeRedisClient)
     const { host = 'localhost', port = 6379 } = (socket ?? {}) as Partial<Address>;
     return { host, port };
   });
-  const { masters = [] } = client as { masters?: Address[] };
-  const known = () => masters.map((node) => mapped(options.nodeAddressMap, node));
+  // The client is not kept from being collected: these locks may be known as long as it is.
+  const weak = new WeakRef(client as { masters?: Address[] });
+  const known = () => (weak.deref()?.masters ?? []).map((node) => mapped(options.nodeAddressMap, node));
   return {
     prefix: String(options.keyPrefix ?? ''),
     nodes: () => [...known(), ...roots],
+    where: (node) => (node === null ? roots.map(nameOf).join(', ') : nameOf(node)),
     map: (address) => mapped(options.nodeAddressMap, address),
     connect: async (node, signal) =>
       connectionOf(await connect((options.defaults ?? {}) as RedisClientOptions, node as Address, signal)),
@@ -173,6 +188,7 @@ function sentinelConnector(options: RedisSentinelOptions): Connector {
   return {
     prefix: String(options.keyPrefix ?? ''),
     nodes: null,
+    where: () => `the master ${options.name}`,
     connect: async (_node, signal) =>
       connectionOf(await connect((options.nodeClientOptions ?? {}) as RedisClientOptions, await master(signal), signal)),
   };
@@ -199,9 +215,11 @@ function connectorOf(client: NodeRedisClient): Connector {
     return sentinelConnector(options);
   }
   const single = options as RedisClientOptions & { keyPrefix?: string };
+  const { host = 'localhost', port = 6379, path } = (single.socket ?? {}) as Partial<Address> & { path?: string };
   return {
     prefix: String(single.keyPrefix ?? ''),
     nodes: null,
+    where: () => path ?? nameOf({ host, port }),
     connect: async (_node, signal) => connectionOf(await connect(single, {}, signal)),
   };
 }

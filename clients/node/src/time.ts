@@ -1,5 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-
 /** The longest delay of a timer, 24 days; a longer one would fire at once. */
 const LONGEST_MS = 2 ** 31 - 1;
 
@@ -19,19 +17,42 @@ export function after(ms: number, run: () => void): NodeJS.Timeout | undefined {
  */
 export async function unless<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
-  let stop = () => {};
+  let ignore = () => {};
   try {
     return await new Promise<T>((resolve, reject) => {
-      stop = () => reject(signal.reason as Error);
-      signal.addEventListener('abort', stop);
+      ignore = onAbort(signal, () => reject(signal.reason as Error));
       promise.then(resolve, reject);
-      if (signal.aborted) {
-        stop();
-      }
     });
   } finally {
-    signal.removeEventListener('abort', stop);
+    ignore();
   }
+}
+
+/** The functions of onAbort, by signal: it has one listener for them all, because Node warns of more than ten. */
+const onAborts = new WeakMap<AbortSignal, { runs: Set<() => void>; listener: () => void }>();
+
+/** Calls `run` once when the signal is aborted, at once if it is already. The result ends that. */
+export function onAbort(signal: AbortSignal, run: () => void): () => void {
+  if (signal.aborted) {
+    run();
+    return () => {};
+  }
+  let entry = onAborts.get(signal);
+  if (entry === undefined) {
+    const runs = new Set<() => void>();
+    entry = { runs, listener: () => runs.forEach((each) => each()) };
+    onAborts.set(signal, entry);
+    signal.addEventListener('abort', entry.listener);
+  }
+  const { runs, listener } = entry;
+  const own = () => run();
+  runs.add(own);
+  return () => {
+    if (runs.delete(own) && runs.size === 0) {
+      onAborts.delete(signal);
+      signal.removeEventListener('abort', listener);
+    }
+  };
 }
 
 /** An AbortController that is created when its signal is first used: it is expensive, and most are never used. */
@@ -88,9 +109,16 @@ export class Pauses {
   async wait(signal: AbortSignal, limit = Infinity): Promise<void> {
     const ms = Math.min(this.#next, limit);
     this.#next = Math.min(this.#next * 2, 500);
-    await sleep(ms, undefined, { signal, ref: this.#ref }).catch(() => {
-      throw signal.reason;
+    let timer: NodeJS.Timeout | undefined;
+    const over = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, ms);
+      this.#ref || timer.unref();
     });
+    try {
+      await unless(signal, over);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   reset(): void {

@@ -123,10 +123,14 @@ for (const code of ['READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'TRYAGAIN
   });
 }
 
-test('when the wait times out, the connection error is passed on unchanged, and nothing is left', async () => {
+test('when the wait times out, a connection error is the cause, and nothing is left', async () => {
   const fake = new Fake((args, connection) => (args[0] === 'LOCK.ACQUIRE' ? connection.close() : 0));
   const locks = new Locks(fake);
-  await assert.rejects(locks.lock('k').acquire({ waitMs: 50 }), { message: 'connection lost' });
+  await assert.rejects(locks.lock('k').acquire({ waitMs: 50 }), (error) => {
+    assert.ok(error instanceof NotAcquired && error.cause instanceof Error);
+    assert.equal(error.message, 'lock "k" was not acquired within 0.05 s: connection lost (server:6379)');
+    return error.cause.message === 'connection lost';
+  });
   await assert.rejects(locks.lock('k').acquire({ waitMs: 0 }), { message: 'connection lost' });
   const cancels = fake.of('LOCK.CANCEL').length;
   assert.ok(cancels >= 2, 'a request whose connection was lost is cancelled');

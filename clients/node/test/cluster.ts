@@ -18,7 +18,7 @@ export class TestCluster {
   static async start(): Promise<TestCluster> {
     const servers: TestServer[] = [];
     for (let index = 0; index < MASTERS; index++) {
-      const server = await TestServer.start('--cluster-enabled', 'yes');
+      const server = await TestServer.start({ more: ['--cluster-enabled', 'yes'] });
       servers.push(server);
       await server.ask.call('CLUSTER', 'ADDSLOTSRANGE', slot(index), slot(index + 1) - 1);
       await server.ask.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1);

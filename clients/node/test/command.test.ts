@@ -71,9 +71,16 @@ test('a renewal has the lease and the replicas', () => {
 });
 
 test('settings that are always invalid are refused at once', () => {
-  assert.throws(() => specOf('read', ['k'], { fenced: true }), TypeError);
-  assert.throws(() => specOf('multi', [], {}), TypeError);
-  for (const leaseMs of [0, -1, 1.5, Number.NaN, Infinity]) {
-    assert.throws(() => specOf('lock', ['k'], { leaseMs }), RangeError);
-  }
+  const refuses = (message: string, ...args: Parameters<typeof specOf>) => assert.throws(() => specOf(...args), { message });
+  refuses('leaseMs must be greater than 0, not 0', 'lock', ['k'], { leaseMs: 0 });
+  refuses('leaseMs must be greater than 0, not NaN', 'lock', ['k'], { leaseMs: Number.NaN });
+  refuses('leaseMs must be a whole number, not 1.5', 'lock', ['k'], { leaseMs: 1.5 });
+  refuses('limit must be at least 1, not 0', 'semaphore', ['k'], {}, 0);
+  refuses('permits must be from 1 to the limit of 3, not 4', 'semaphore', ['k'], { permits: 4 }, 3);
+  refuses('permits: only a semaphore has permits', 'lock', ['k'], { permits: 1 });
+  refuses('fenced: a read lock has no fencing token', 'read', ['k'], { fenced: true });
+  refuses('replicas must be at least 1, not 0', 'lock', ['k'], { replicas: { count: 0, ms: 1 } });
+  refuses('replicas: the time must be greater than 0, not 0', 'lock', ['k'], { replicas: { count: 1, ms: 0 } });
+  refuses('keys must not be empty', 'multi', [], {});
+  refuses('a key must be a string, not undefined', 'lock', [undefined as unknown as string], {});
 });

@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 import { TestCluster } from './cluster.js';
 import { TestServer } from './server.js';
 
 const run = promisify(execFile);
-const PACKAGE = fileURLToPath(new URL('../../', import.meta.url));
+const PACKAGE = join(__dirname, '..', '..', '/');
 // In the package's folder, so that examples can import the package by its name.
 const FOLDER = `${PACKAGE}examples/`;
 
@@ -46,10 +46,10 @@ before(async () => {
   for (const [number, code] of [readme, ...page].entries()) {
     const { port } = code.includes('new Cluster(') ? cluster.servers[0]! : server;
     const own = code.replaceAll('6379', String(port)).replaceAll('new Redis()', `new Redis(${port})`);
-    await writeFile(`${FOLDER}${number}.ts`, own);
+    await writeFile(`${FOLDER}${number}.mts`, own);
   }
   const options = { rootDir: '.', outDir: '.', declaration: false, noUnusedLocals: false };
-  const settings = { extends: '../tsconfig.json', compilerOptions: options, include: ['*.ts'], exclude: [] };
+  const settings = { extends: '../tsconfig.json', compilerOptions: options, include: ['*.mts'], exclude: [] };
   await writeFile(`${FOLDER}tsconfig.json`, JSON.stringify(settings));
   await run(`${PACKAGE}node_modules/.bin/tsc`, ['-p', FOLDER]);
 });
@@ -61,7 +61,7 @@ after(async () => {
 
 test('each example has its output, ends by itself, and leaves nothing behind', { timeout: 120_000 }, async () => {
   for (const [number, { output }] of programs.entries()) {
-    const { stdout, stderr } = await run(process.execPath, [`${FOLDER}${number}.js`]);
+    const { stdout, stderr } = await run(process.execPath, [`${FOLDER}${number}.mjs`]);
     assert.deepEqual({ number, stdout, stderr }, { number, stdout: output, stderr: '' });
     for (const { ask } of [server, ...cluster.servers]) {
       assert.deepEqual(await ask.keys('*'), []);

@@ -41,12 +41,16 @@ test('NOTHELD for the first release is a loss, also after an error that shows th
   await locks.close();
 });
 
-test('a second release returns the first one', async () => {
+test('a second release is refused, the end of a block is not', async () => {
   const fake = new Fake(() => 1);
   const locks = new Locks(fake);
   const hold = await locks.lock('k').acquire();
-  await Promise.all([hold.release(), hold.release(), hold[Symbol.asyncDispose]()]);
-  assert.equal(fake.of('LOCK.RELEASE').length, 1);
+  const released = hold.release();
+  await assert.rejects(hold.release(), { name: 'NotHeld', message: 'lock "k" is not held: it was released before', keys: ['k'] });
+  await hold[Symbol.asyncDispose]();
+  await released;
+  await locks.withLock('k', (inside) => inside.release());
+  assert.equal(fake.of('LOCK.RELEASE').length, 2);
   await locks.close();
 });
 
@@ -116,13 +120,20 @@ test('a watch reports a loss, but not a release', async () => {
   const lost = later();
   const fake = new Fake((args) => (args[0] === 'LOCK.WATCH' ? lost.promise : 1));
   const locks = new Locks(fake);
-  const hold = await locks.lock('k', { watch: true }).acquire();
+  const hold = await locks.lock('k').acquire();
   const aborted = once(hold.signal, 'abort');
   lost.resolve('LOST');
   await aborted;
-  const other = await locks.lock('k', { watch: true }).acquire();
+  const message = 'lock "k" is not held: the server reported its loss';
+  await assert.rejects(hold.release(), { name: 'NotHeld', message });
+  const other = await locks.lock('k').acquire();
+  assert.equal(other.signal.aborted, false);
   await other.release();
   assert.equal(other.isLost, false);
+  const unwatched = await locks.lock('k', { watch: false }).acquire();
+  assert.equal(unwatched.signal.aborted, false);
+  await unwatched.release();
+  assert.equal(fake.of('LOCK.WATCH').length, 2);
   await locks.close();
 });
 

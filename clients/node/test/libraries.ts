@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { createClient, RESP_TYPES } from 'redis';
 
-import type { Locks } from '../src/index.js';
+import type { Locks, Settings } from '../src/index.js';
 import { locks as ioredisLocks } from '../src/ioredis.js';
 import { locks as nodeRedisLocks } from '../src/node-redis.js';
 
@@ -17,13 +17,13 @@ export interface Options {
 }
 
 /** Creates the locks of a user's client, which is never connected: only its settings are needed. */
-export type Library = (port: number, options?: Options) => Locks;
+export type Library = (port: number, options?: Options, settings?: Settings) => Locks;
 
 const host = '127.0.0.1';
 
 /** The libraries by name. */
 export const LIBRARIES: Record<string, Library> = {
-  ioredis: (port, { password, db, keyPrefix, commandMs, strings } = {}) =>
+  ioredis: (port, { password, db, keyPrefix, commandMs, strings } = {}, settings) =>
     ioredisLocks(
       new Redis({
         port,
@@ -35,8 +35,9 @@ export const LIBRARIES: Record<string, Library> = {
         db: db ?? 0,
         stringNumbers: strings ?? false,
       }),
+      settings,
     ),
-  'node-redis': (port, { password, db, keyPrefix, commandMs, strings } = {}) =>
+  'node-redis': (port, { password, db, keyPrefix, commandMs, strings } = {}, settings) =>
     nodeRedisLocks(
       createClient({
         socket: { host, port, ...(commandMs === undefined ? {} : { socketTimeout: commandMs }) },
@@ -48,5 +49,6 @@ export const LIBRARIES: Record<string, Library> = {
           ...(strings ? { typeMapping: { [RESP_TYPES.NUMBER]: String } } : {}),
         },
       }),
+      settings,
     ),
 };

@@ -17,6 +17,7 @@ export async function freePort(): Promise<number> {
 /** The fields of LOCK.INFO's reply that tests read, as ioredis returns them with `replyMapping: 'resp3'`. */
 export interface Info {
   waiting: number;
+  watchers: number;
   waiters: { waited: number }[];
 }
 
@@ -44,7 +45,7 @@ export class TestServer {
     this.ask.on('error', () => {});
   }
 
-  static async start(...more: string[]): Promise<TestServer> {
+  static async start({ module = true, more = [] }: { module?: boolean; more?: string[] } = {}): Promise<TestServer> {
     const { MODULE, SERVER } = process.env;
     if (!MODULE) {
       throw new Error('MODULE=path/to/lock.so is needed');
@@ -52,7 +53,7 @@ export class TestServer {
     for (let time = 0; time < 10; time++) {
       const [port, bus, folder] = [await freePort(), await freePort(), await mkdtemp(join(tmpdir(), 'lock-so-'))];
       const args = ['--port', String(port), '--cluster-port', String(bus), '--bind', '127.0.0.1', '--save', '', '--dir', folder];
-      const child = spawn(SERVER || 'redis-server', [...args, '--loadmodule', MODULE, ...more], { stdio: 'ignore' });
+      const child = spawn(SERVER || 'redis-server', [...args, ...(module ? ['--loadmodule', MODULE] : []), ...more], { stdio: 'ignore' });
       const server = new TestServer(port, bus, child, folder);
       if (await server.#listens()) {
         return server;
@@ -84,6 +85,10 @@ export class TestServer {
   /** Waits until the key has a waiter. */
   waiting(key: string): Promise<void> {
     return this.until(key, (info) => (info?.waiting ?? 0) > 0);
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#process.kill(name);
   }
 
   async stop(): Promise<void> {
