@@ -4,6 +4,9 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.NANOSECONDS;
 
 import java.lang.System.Logger.Level;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
 import so.lock.wire.Line;
@@ -17,7 +20,7 @@ final class Acquisition {
     private static final long MARGIN_MS = 2_000;
     private static final long SOON_MS = 5;
     private static final long LATER_MS = 100;
-    private static final long BRIEF_MS = 200;
+    private static final long NAMED = 90_000_000; // ns
     private static final long FOR_EVER = 1L << 61;
 
     private final Locks locks;
@@ -25,11 +28,13 @@ final class Acquisition {
     private final String owner;
     private final boolean session;
     private final boolean forEver;
+    private final long waitMs;
     private final long until;
     private final Talk talk;
     private final AtomicReference<CompletableFuture<Void>> givenUp = new AtomicReference<>();
     private volatile boolean interrupted;
     private long sent;
+    private RuntimeException failure;
 
     /**
      * @param waitMs how long to wait; 0: do not wait, negative: no limit
@@ -41,22 +46,27 @@ final class Acquisition {
         this.owner = owner;
         this.session = session;
         this.forEver = waitMs < 0;
+        this.waitMs = waitMs;
         this.until = System.nanoTime() + (forEver ? FOR_EVER : Math.min(MILLISECONDS.toNanos(waitMs), FOR_EVER));
-        this.talk = new Talk(locks.lines, request.key());
+        this.talk = new Talk(locks.lines, request.key(), request.named(), locks.connectTimeout());
     }
 
     /**
      * Acquires the lock. Without a grant nothing is left on the server; after 2 seconds the cancellation continues in
      * the background.
      *
-     * @return the reply to the request that was granted; null if the lock could not be acquired in time
+     * @return the reply to the request that was granted; null if the lock could not be acquired in time, see
+     *     {@link #failure}
      * @throws InterruptedException if interrupted, only if {@code interruptible}
      * @throws LockException or another {@link LockError}: an error reply of the server
-     * @throws RuntimeException the library's, if there was no connection when the wait timed out
+     * @throws RuntimeException the library's, if there was never a connection
      */
     Object run(boolean interruptible) throws InterruptedException {
         if (interruptible && Thread.interrupted()) {
             throw new InterruptedException();
+        }
+        if (locks.isClosed()) {
+            throw new LockException.Closed();
         }
         boolean granted = false;
         locks.running.add(this);
@@ -71,13 +81,14 @@ final class Acquisition {
             return reply;
         } catch (LinkException e) {
             leave();
-            throw e.original();
+            return failed(e.original());
         } catch (ServerException e) {
             leave();
-            if (e.isPassing()) {
-                return null; // it lasted until the wait timed out
+            RuntimeException refusal = LockException.of(request, e, talk.where());
+            if (!e.isPassing()) {
+                throw refusal;
             }
-            throw LockException.of(e);
+            return failed(refusal);
         } catch (InterruptedException e) {
             leave();
             throw e;
@@ -89,10 +100,56 @@ final class Acquisition {
         }
     }
 
+    /** A transient error ended a wait, or a try. */
+    private Object failed(RuntimeException e) {
+        if (waitMs == 0 || System.nanoTime() - until < 0) {
+            throw e;
+        }
+        failure = e;
+        return null;
+    }
+
+    /** Why {@link #run} returned null: the last error of the connection; null if another owner holds the lock. */
+    RuntimeException failure() {
+        return failure;
+    }
+
+    /** The exception after {@link #run} has returned null. */
+    NotAcquiredException notAcquired() {
+        List<String> holders = failure == null ? holders() : List.of();
+        return new NotAcquiredException(request, waitMs, holders, failure, talk.where());
+    }
+
+    private List<String> holders() {
+        Set<String> owners = new LinkedHashSet<>();
+        try {
+            for (String key : request.keys()) {
+                Object info = new Talk(locks.lines, key).once(Request.info(key), until + NAMED);
+                if (field(info, "holders") instanceof List<?> holders) {
+                    holders.forEach(holder -> owners.add((String) field(holder, "owner")));
+                }
+            }
+        } catch (LinkException | ServerException e) {
+            Locks.LOG.log(Level.DEBUG, "the holders are not known", e);
+        }
+        return List.copyOf(owners);
+    }
+
+    /** A field of a map, which is a list of keys and values. */
+    private static Object field(Object map, String name) {
+        List<?> words = map instanceof List<?> list ? list : List.of();
+        int at = words.indexOf(name);
+        return at < 0 || at + 1 == words.size() ? null : words.get(at + 1);
+    }
+
     /** Ends the wait because the locks are closed; the future completes when nothing is left on the server. */
     CompletableFuture<Void> abandon() {
         giveUp();
         return givenUp.get();
+    }
+
+    String owner() {
+        return owner;
     }
 
     /** When the granted request was sent, by nanoTime. */
@@ -122,7 +179,7 @@ final class Acquisition {
         long left = NANOSECONDS.toMillis(until - sent + 999_999);
         long last = NANOSECONDS.toMillis(until + Talk.GRACE - sent) + request.options().replicasWait().toMillis();
         if (left <= 0) {
-            return new Talk.Command((int) Math.max(last, BRIEF_MS), request.acquire(owner, -1, session));
+            return new Talk.Command((int) Math.max(last, 1), request.acquire(owner, -1, session));
         }
         long blockMs = Math.min(left, locks.maxBlockMs());
         if (request.kind() == Request.Kind.FAIR) {
@@ -149,7 +206,7 @@ final class Acquisition {
             throw new InterruptedException();
         }
         if (locks.isClosed()) {
-            throw new IllegalStateException("the locks are closed");
+            throw new LockException.Closed();
         }
     }
 
@@ -157,8 +214,8 @@ final class Acquisition {
     private void awaitGivenUp() {
         CompletableFuture<Void> done = givenUp.get();
         if (done != null) {
-            long left = NANOSECONDS.toMillis(until + Talk.GRACE - System.nanoTime()) + BRIEF_MS;
-            done.copy().completeOnTimeout(null, Math.max(BRIEF_MS, Math.min(left, MARGIN_MS)), MILLISECONDS).join();
+            long left = NANOSECONDS.toMillis(until + Talk.GRACE - System.nanoTime());
+            done.copy().completeOnTimeout(null, Math.max(0, Math.min(left, MARGIN_MS)), MILLISECONDS).join();
         }
     }
 
@@ -172,8 +229,8 @@ final class Acquisition {
         CompletableFuture<Void> done = new CompletableFuture<>();
         if (givenUp.compareAndSet(null, done)) {
             talk.stop();
-            locks.clock.at(System.nanoTime() + MILLISECONDS.toNanos(MARGIN_MS), talk::hangUp);
-            locks.help(() -> {
+            locks.workers.clock.at(System.nanoTime() + MILLISECONDS.toNanos(MARGIN_MS), talk::hangUp);
+            locks.workers.help(() -> {
                 try {
                     leaveNothing();
                 } finally {
@@ -203,7 +260,7 @@ final class Acquisition {
                 MILLISECONDS.sleep(answered ? LATER_MS : SOON_MS);
             }
         } catch (LinkException | ServerException | InterruptedException e) {
-            Locks.LOG.log(Level.WARNING, "the lock {0} may stay held until its lease ends: {1}", request.key(), e);
+            Locks.LOG.log(Level.WARNING, request.named() + ": it may stay held until its lease ends", e);
         }
     }
 

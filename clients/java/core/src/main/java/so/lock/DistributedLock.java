@@ -13,6 +13,7 @@ import java.util.concurrent.locks.Lock;
 public final class DistributedLock implements Lock {
     static final int MODE = 0; // of a lock with one mode
     private static final long FOR_EVER = -1;
+    private static final String NOT_BY_THIS_THREAD = "this thread has not locked it";
 
     private final Locks locks;
     private final Request request;
@@ -30,6 +31,7 @@ public final class DistributedLock implements Lock {
         this.mode = mode;
     }
 
+    /** Waits for the lock without a limit, whether or not the thread is interrupted. */
     @Override
     public void lock() {
         try {
@@ -39,11 +41,13 @@ public final class DistributedLock implements Lock {
         }
     }
 
+    /** Waits for the lock without a limit; an interrupt ends the wait. */
     @Override
     public void lockInterruptibly() throws InterruptedException {
         enter(FOR_EVER, true);
     }
 
+    /** False if another owner holds the lock; if the server cannot be reached, the library's exception is thrown. */
     @Override
     public boolean tryLock() {
         try {
@@ -53,6 +57,7 @@ public final class DistributedLock implements Lock {
         }
     }
 
+    /** Waits for at most this time; otherwise the same as {@link #tryLock()}. */
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
         return enter(Math.max(0, unit.toMillis(time)), true);
@@ -63,18 +68,18 @@ public final class DistributedLock implements Lock {
     public void unlock() {
         ThreadHold held = held();
         if (held == null || held.count(mode) == 0) {
-            throw new NotHeldException("this thread does not hold " + request.key());
+            throw new NotHeldException(request, NOT_BY_THIS_THREAD);
         }
         held.add(mode, -1);
         if (held.count(mode) > 0) {
             return;
         }
         if (held.total() > 0) {
-            held.hold.releaseOnly(request);
+            held.hold.holding().releaseOnly(request);
             return;
         }
         locks.threads().remove(place());
-        held.hold.releaseLast(request, 1);
+        held.hold.releaseLast(request);
     }
 
     /** Not supported. */
@@ -87,22 +92,18 @@ public final class DistributedLock implements Lock {
      * A hold that is bound to no thread, for try-with-resources. It is not reentrant: another acquisition waits for
      * this one.
      *
-     * @param wait how long to wait, rounded down to milliseconds
+     * @param wait how long to wait, rounded down to milliseconds; 0: do not wait
      * @return never null
-     * @throws LockException.NotAcquired if it could not be acquired in time
+     * @throws NotAcquiredException if it could not be acquired in time
      * @throws LockException if it was refused
      */
-    public Hold acquire(Duration wait) throws InterruptedException {
-        Hold hold = locks.acquire(request, Math.max(0, wait.toMillis()), true, null);
-        if (hold == null) {
-            throw new LockException.NotAcquired(request.key());
-        }
-        return hold;
+    public Hold acquire(Duration wait) throws InterruptedException, NotAcquiredException {
+        return locks.acquire(request, wait);
     }
 
     /** {@link #acquire(Duration)} without a limit. */
     public Hold acquire() throws InterruptedException {
-        return locks.acquire(request, FOR_EVER, true, null);
+        return locks.tryAcquire(request, FOR_EVER, true, null);
     }
 
     /** What this thread holds by {@link #lock} and the like; null if nothing. Do not close it: call {@link #unlock}. */
@@ -119,7 +120,7 @@ public final class DistributedLock implements Lock {
     public Long holdToken() {
         Hold hold = hold();
         if (hold == null) {
-            throw new NotHeldException("this thread does not hold " + request.key());
+            throw new NotHeldException(request, NOT_BY_THIS_THREAD);
         }
         return hold.token();
     }
@@ -142,15 +143,15 @@ public final class DistributedLock implements Lock {
         }
         ThreadHold held = held();
         if (held == null) {
-            Hold hold = locks.acquire(request, waitMs, interruptible, Thread.currentThread());
+            Hold hold = locks.tryAcquire(request, waitMs, interruptible, Thread.currentThread());
             if (hold == null) {
                 return false;
             }
             held = new ThreadHold(hold);
             locks.threads().put(place(), held);
         } else if (held.hold.isLost()) {
-            throw new NotHeldException("this thread has lost " + request.key() + ", and must unlock it first");
-        } else if (held.count(mode) == 0 && !locks.extend(held.hold, request, waitMs, interruptible)) {
+            throw new NotHeldException(request, "it was lost, and this thread must unlock it first");
+        } else if (held.count(mode) == 0 && !locks.extend(held.hold.holding(), request, waitMs, interruptible)) {
             return false;
         }
         held.add(mode, 1);

@@ -27,6 +27,7 @@ public final class DistributedSemaphore {
         request(1);
     }
 
+    /** Acquires one permit, without a limit of the wait. */
     public void acquire() throws InterruptedException {
         acquire(1);
     }
@@ -36,6 +37,7 @@ public final class DistributedSemaphore {
         take(permits, FOR_EVER, true);
     }
 
+    /** Acquires one permit if one is available now. */
     public boolean tryAcquire() {
         return tryAcquire(1);
     }
@@ -49,14 +51,17 @@ public final class DistributedSemaphore {
         }
     }
 
+    /** Acquires one permit if one is available within this time. */
     public boolean tryAcquire(long time, TimeUnit unit) throws InterruptedException {
         return tryAcquire(1, time, unit);
     }
 
+    /** Acquires permits if they are available within this time: all or none of them. */
     public boolean tryAcquire(int permits, long time, TimeUnit unit) throws InterruptedException {
         return take(permits, Math.max(0, unit.toMillis(time)), true);
     }
 
+    /** Releases one permit. */
     public void release() {
         release(1);
     }
@@ -93,19 +98,15 @@ public final class DistributedSemaphore {
     /**
      * Permits for try-with-resources, which {@link #release} does not release.
      *
-     * @throws LockException.NotAcquired if they could not be acquired in time
+     * @throws NotAcquiredException if they could not be acquired in time
      */
-    public Hold hold(int permits, Duration wait) throws InterruptedException {
-        Hold hold = locks.acquire(request(permits), Math.max(0, wait.toMillis()), true, null);
-        if (hold == null) {
-            throw new LockException.NotAcquired(key);
-        }
-        return hold;
+    public Hold hold(int permits, Duration wait) throws InterruptedException, NotAcquiredException {
+        return locks.acquire(request(permits), wait);
     }
 
     /** {@link #hold(int, Duration)} without a limit. */
     public Hold hold(int permits) throws InterruptedException {
-        return locks.acquire(request(permits), FOR_EVER, true, null);
+        return locks.tryAcquire(request(permits), FOR_EVER, true, null);
     }
 
     private Request request(int permits) {
@@ -113,7 +114,7 @@ public final class DistributedSemaphore {
     }
 
     private boolean take(int permits, long waitMs, boolean interruptible) throws InterruptedException {
-        Hold hold = locks.acquire(request(permits), waitMs, interruptible, null);
+        Hold hold = locks.tryAcquire(request(permits), waitMs, interruptible, null);
         if (hold == null) {
             return false;
         }
@@ -127,7 +128,7 @@ public final class DistributedSemaphore {
         synchronized (holds) {
             Hold hold = holds.peekFirst();
             if (hold == null) {
-                throw new NotHeldException("not that many permits of " + key + " were acquired");
+                throw new NotHeldException(request(1), "not that many permits were acquired");
             }
             return hold;
         }

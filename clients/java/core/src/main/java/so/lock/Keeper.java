@@ -20,7 +20,7 @@ final class Keeper {
     private static final long LONGEST_PAUSE_MS = 500;
 
     private final Locks locks;
-    private final Hold hold;
+    private final Holding hold;
     private final Request request;
     private final Line session;
     private final long lease; // ns
@@ -33,7 +33,7 @@ final class Keeper {
     private volatile boolean stopped;
     private Clock.Entry tick;
 
-    Keeper(Locks locks, Hold hold, Request request, Line session) {
+    Keeper(Locks locks, Holding hold, Request request, Line session) {
         this.locks = locks;
         this.hold = hold;
         this.request = request;
@@ -55,15 +55,15 @@ final class Keeper {
         renewal = waited ? now : sent + lease / 3;
         schedule();
         if (session != null || request.options().onLost() != null) {
-            locks.help(() -> watch(request.key(), session));
-            request.keys().stream().skip(1).forEach(key -> locks.help(() -> watch(key, null)));
+            locks.workers.help(() -> watch(request.key(), session));
+            request.keys().stream().skip(1).forEach(key -> locks.workers.help(() -> watch(key, null)));
         }
     }
 
     /** Ends renewals and watches, and closes the session's connection. */
     synchronized void stop() {
         stopped = true;
-        locks.clock.cancel(tick);
+        locks.workers.clock.cancel(tick);
         watches.forEach(Talk::hangUp);
         locks.lines.drop(session);
     }
@@ -86,7 +86,7 @@ final class Keeper {
             return;
         }
         long next = renews() && !renewing && renewal - end < 0 ? renewal : end;
-        tick = locks.clock.at(next, this::tick);
+        tick = locks.workers.clock.at(next, this::tick);
     }
 
     /** Runs on the thread of the clock, so it must not block. */
@@ -95,12 +95,12 @@ final class Keeper {
             if (thread != null && !thread.isAlive()) {
                 locks.forget(thread);
             }
-            hold.lose();
+            hold.lose(Holding.EXPIRED);
             return;
         }
         if (renews() && !renewing && System.nanoTime() - renewal >= 0) {
             renewing = true;
-            locks.renew(this::renew);
+            locks.workers.renew(this::renew);
         }
         schedule();
     }
@@ -115,7 +115,7 @@ final class Keeper {
             confirmed(sent);
         } catch (ServerException e) {
             if (e.code().equals("NOTHELD")) {
-                hold.lose();
+                hold.lose(Holding.REPORTED);
             }
             later();
         } catch (LinkException e) {
@@ -123,7 +123,7 @@ final class Keeper {
         } finally {
             renewing = false;
             synchronized (this) {
-                locks.clock.cancel(tick);
+                locks.workers.clock.cancel(tick);
                 schedule();
             }
         }
@@ -144,7 +144,7 @@ final class Keeper {
                 long until = bound == null ? sent + FOR_EVER : end;
                 Object reply = Talk.uninterrupted(() -> talk.ask(() -> command, until, null));
                 if (reply != null) {
-                    hold.lose();
+                    hold.lose(Holding.REPORTED);
                 } else if (bound != null) {
                     confirmed(sent);
                 }
@@ -165,9 +165,9 @@ final class Keeper {
 
     private void unwatched(ServerException e) {
         if (e.code().equals("NOTHELD")) {
-            hold.lose();
+            hold.lose(Holding.REPORTED);
         } else {
-            Locks.LOG.log(Level.WARNING, "a loss of {0} will be noticed by the clock only: {1}", hold.key(), e);
+            Locks.LOG.log(Level.WARNING, request.named() + ": its loss will be noticed by the clock only", e);
         }
     }
 

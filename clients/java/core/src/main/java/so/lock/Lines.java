@@ -1,5 +1,6 @@
 package so.lock;
 
+import java.lang.System.Logger.Level;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
@@ -9,6 +10,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import so.lock.wire.Line;
@@ -23,16 +25,33 @@ import so.lock.wire.Wire;
 final class Lines {
     private static final int KEPT = 16; // for each node
 
+    private static final long BUSY_MS = 20;
+
+    /** A node's connection for short commands. Only who has the permit uses it; null until it is open. */
+    private static final class Reserve {
+        final Semaphore permit = new Semaphore(1);
+        volatile Line line;
+    }
+
     final Wire wire;
     private final Map<String, Deque<Line>> idle = new HashMap<>();
+    private final Map<String, Reserve> reserves = new ConcurrentHashMap<>();
+    private final Map<Line, Reserve> reserved = new ConcurrentHashMap<>();
     private final Set<Line> open = ConcurrentHashMap.newKeySet();
+    private final Set<String> outages = ConcurrentHashMap.newKeySet();
     private final Executor helpers;
+    private volatile boolean connected;
     private volatile boolean closed;
 
     /** @param helpers where connections are opened, because a library may not allow an interrupt of that */
     Lines(Wire wire, Executor helpers) {
         this.wire = wire;
         this.helpers = helpers;
+    }
+
+    /** Whether there was ever a connection. */
+    boolean isConnected() {
+        return connected;
     }
 
     /** An idle connection, which the server may have closed; or null. */
@@ -43,7 +62,70 @@ final class Lines {
         }
     }
 
-    /** @param ns how long it may take */
+    /** An open connection for a short command, which the server may have closed; or null. */
+    Line takeBrief(String node) {
+        Line line = takeIdle(node);
+        Reserve reserve = reserves.get(node);
+        if (line != null || reserve == null || !reserve.permit.tryAcquire()) {
+            return line;
+        }
+        line = reserve.line;
+        if (line == null) {
+            reserve.permit.release();
+        }
+        return line;
+    }
+
+    /**
+     * A new connection for a short command. If the server refuses it, the one for short commands, when that is free.
+     *
+     * @param ns how long it may take
+     */
+    Line openBrief(String node, long ns) throws LinkException, ServerException, InterruptedException {
+        Reserve reserve = reserves.computeIfAbsent(node, name -> new Reserve());
+        if (reserve.permit.tryAcquire(BUSY_MS, TimeUnit.MILLISECONDS)) {
+            return fill(reserve, node, ns);
+        }
+        try {
+            return open(node, ns);
+        } catch (LinkException e) {
+            if (reserve.permit.tryAcquire(ns, TimeUnit.NANOSECONDS)) {
+                return fill(reserve, node, ns);
+            }
+            throw e;
+        }
+    }
+
+    /** Opens the connection for short commands: who acquires a lock must be able to release it at a full server. */
+    void reserve(String node, long ns) throws LinkException, ServerException, InterruptedException {
+        Reserve reserve = reserves.computeIfAbsent(node, name -> new Reserve());
+        if (reserve.line == null) {
+            if (!reserve.permit.tryAcquire(ns, TimeUnit.NANOSECONDS)) {
+                throw new LinkException(wire.failure("no connection to " + wire.where(node) + " in time"));
+            }
+            fill(reserve, node, ns);
+            reserve.permit.release();
+        }
+    }
+
+    /** The caller has the permit, and keeps it if this succeeds. */
+    private Line fill(Reserve reserve, String node, long ns) throws LinkException, ServerException, InterruptedException {
+        Line line = reserve.line;
+        try {
+            if (line == null) {
+                line = open(node, ns);
+                reserved.put(line, reserve);
+                reserve.line = line;
+            }
+            return line;
+        } finally {
+            if (line == null) {
+                reserve.permit.release();
+            }
+        }
+    }
+
+    /** @param ns how long it may take; a connection that comes later is kept for another command */
     Line open(String node, long ns) throws LinkException, ServerException, InterruptedException {
         CompletableFuture<Line> opening = new CompletableFuture<>();
         helpers.execute(() -> open(node, opening));
@@ -52,28 +134,51 @@ final class Lines {
             line = opening.get(ns, TimeUnit.NANOSECONDS);
         } catch (TimeoutException | InterruptedException e) {
             if (!opening.completeExceptionally(e) && !opening.isCompletedExceptionally()) {
-                opening.join().close();
+                keep(node, opened(opening.join()));
             }
             if (e instanceof InterruptedException interrupted) {
                 throw interrupted;
             }
-            throw new LinkException(new IllegalStateException("no connection to " + node + " in time"));
+            String within = Texts.seconds(TimeUnit.NANOSECONDS.toMillis(ns)) + " s";
+            throw new LinkException(wire.failure("no connection to " + wire.where(node) + " within " + within));
         } catch (ExecutionException e) {
             throw failure(e.getCause());
         }
-        open.add(line);
+        opened(line);
         if (closed) {
             drop(line);
-            throw new LinkException(new IllegalStateException("the locks are closed"));
+            throw new LinkException(wire.failure(Texts.CLOSED));
         }
         return line;
+    }
+
+    private Line opened(Line line) {
+        connected = true;
+        open.add(line);
+        return line;
+    }
+
+    /** A wait goes on without a connection: warns once in each outage. */
+    void warnOfOutage(String lock, String node, LinkException e) {
+        if (connected && !closed && outages.add(node)) {
+            String where = wire.where(node);
+            Locks.LOG.log(Level.WARNING,
+                    lock + ": no connection to " + where + " (" + e.original().getMessage() + "); the wait goes on");
+        }
+    }
+
+    /** There was a reply, or a connection that lasted. */
+    void outageEnded(String node) {
+        if (!outages.isEmpty()) {
+            outages.remove(node);
+        }
     }
 
     private void open(String node, CompletableFuture<Line> opening) {
         try {
             Line line = wire.open(node);
             if (!opening.complete(line)) {
-                line.close(); // it is not needed any more
+                keep(node, opened(line)); // it came too late for this command
             }
         } catch (LinkException | ServerException | RuntimeException e) {
             opening.completeExceptionally(e);
@@ -89,6 +194,11 @@ final class Lines {
 
     /** Keeps a connection for the next command. */
     void keep(String node, Line line) {
+        Reserve reserve = reserved.get(line);
+        if (reserve != null) {
+            reserve.permit.release();
+            return;
+        }
         synchronized (idle) {
             Deque<Line> lines = idle.computeIfAbsent(node, name -> new ArrayDeque<>());
             if (!closed && lines.size() < KEPT) {
@@ -103,6 +213,11 @@ final class Lines {
     void drop(Line line) {
         if (line != null && open.remove(line)) {
             line.close();
+            Reserve reserve = reserved.remove(line);
+            if (reserve != null) {
+                reserve.line = null;
+                reserve.permit.release();
+            }
         }
     }
 

@@ -17,22 +17,25 @@ public class LockException extends RuntimeException implements LockError {
         return code;
     }
 
-    /** The exception for an error reply of the server. */
-    static RuntimeException of(ServerException e) {
+    /** The exception for an error reply of the server at this address. */
+    static RuntimeException of(Request request, ServerException e, String where) {
+        String text = e.getMessage();
         return switch (e.code()) {
-            case "NOTHELD" -> new NotHeldException(e.getMessage());
-            case "DEADLOCK" -> new Deadlock(e.getMessage());
-            case "NOREPLICAS" -> new NoReplicas(e.getMessage());
-            default -> new Refused(e.code(), e.getMessage());
+            case "NOTHELD" -> new NotHeldException(request, "");
+            case "DEADLOCK" -> new Deadlock(text);
+            case "NOREPLICAS" -> new NoReplicas(text);
+            default -> new Refused(e.code(), text.startsWith("ERR unknown command")
+                    ? "unknown command: is lock.so loaded on " + where + "?"
+                    : text);
         };
     }
 
-    /** The lock could not be acquired in time. */
-    public static final class NotAcquired extends LockException {
+    /** The {@link Locks} were closed. */
+    public static final class Closed extends LockException {
         private static final long serialVersionUID = 1;
 
-        NotAcquired(String name) {
-            super("NOTACQUIRED", name + " was not acquired in time");
+        Closed() {
+            super("CLOSED", Texts.CLOSED);
         }
     }
 

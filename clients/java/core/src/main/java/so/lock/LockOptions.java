@@ -29,31 +29,48 @@ public record LockOptions(
             new LockOptions(Duration.ofSeconds(30), false, false, true, 0, Duration.ZERO, null);
 
     public LockOptions {
-        if (lease.toMillis() < 1) {
-            throw new IllegalArgumentException("the lease must be at least a millisecond");
+        checkTime("lease", lease);
+        if (replicas < 0) {
+            throw new IllegalArgumentException("replicas must be at least 1, not " + replicas);
         }
-        if (replicas < 0 || replicas > 0 && replicasWait.toMillis() < 1) {
-            throw new IllegalArgumentException("replicas need a positive number and time");
+        if (replicas > 0) {
+            checkTime("replicas: the time", replicasWait);
         }
     }
 
+    /** The server counts whole milliseconds, of which there must be one. */
+    static void checkTime(String name, Duration time) {
+        if (time.toMillis() < 1) {
+            String text = Texts.seconds(time.toMillis());
+            throw new IllegalArgumentException(name + " must be greater than 0, not " + text);
+        }
+    }
+
+    /** The same with this lease. */
     public LockOptions withLease(Duration time) {
         return new LockOptions(time, session, fenced, renew, replicas, replicasWait, onLost);
     }
 
+    /** The server renews the lease, and frees the lock soon after the hold's connection was lost. */
     public LockOptions inSession() {
         return new LockOptions(lease, true, fenced, renew, replicas, replicasWait, onLost);
     }
 
+    /** Each hold has a fencing token. */
     public LockOptions withToken() {
         return new LockOptions(lease, session, true, renew, replicas, replicasWait, onLost);
     }
 
+    /** The lease is not renewed. */
     public LockOptions withoutRenewal() {
         return new LockOptions(lease, session, fenced, false, replicas, replicasWait, onLost);
     }
 
+    /** So many replicas, one at least, must acknowledge a grant within this time, which is added to a wait. */
     public LockOptions withReplicas(int count, Duration time) {
+        if (count < 1) {
+            throw new IllegalArgumentException("replicas must be at least 1, not " + count);
+        }
         return new LockOptions(lease, session, fenced, renew, count, time, onLost);
     }
 

@@ -1,46 +1,72 @@
 package so.lock;
 
+import static java.util.concurrent.TimeUnit.NANOSECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 
+import java.lang.ref.Cleaner;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.ThreadFactory;
-import java.util.concurrent.ThreadPoolExecutor;
+import so.lock.wire.Line;
 import so.lock.wire.Wire;
 
 /**
  * The locks of one server, cluster or master. Create one object for a program, with {@code JedisLocks} or
- * {@code LettuceLocks}. Any thread may use it. Its own threads are daemons: one checks the leases of all holds, up to
- * {@value #RENEWERS} send renewals, and others exist while a hold has a listener or a request is given up.
+ * {@code LettuceLocks}. Any thread may use it. Its own threads are daemons: one checks the leases of all holds, up to 8
+ * send renewals, and others exist while a hold has a listener or a request is given up. They and all connections end
+ * when it is closed, or garbage-collected.
  */
 public final class Locks implements AutoCloseable {
     static final System.Logger LOG = System.getLogger("so.lock");
-    private static final int RENEWERS = 8;
-    private static final int CLOSING_S = 2;
+    static final Cleaner CLEANER = Cleaner.create();
+    private static final Duration CLOSING = Duration.ofSeconds(2);
+    private static final String PROCESS = host() + ":" + ProcessHandle.current().pid() + ":";
 
+    final Workers workers = new Workers();
     final Lines lines;
-    private final ExecutorService helpers = Executors.newCachedThreadPool(daemons("lock-so-helper"));
-    final Clock clock = new Clock();
     final Set<Acquisition> running = ConcurrentHashMap.newKeySet();
+    final Set<Holding> holdings = ConcurrentHashMap.newKeySet();
+    private final Cleaner.Cleanable end;
     private volatile long maxBlockMs = 30_000;
+    private volatile long connectTimeout = SECONDS.toNanos(5);
     private volatile boolean closed;
     private final Map<ThreadHold.Place, ThreadHold> threads = new ConcurrentHashMap<>();
-    private final ThreadPoolExecutor renewers = new ThreadPoolExecutor(
-            RENEWERS, RENEWERS, 10, SECONDS, new LinkedBlockingQueue<>(), daemons("lock-so-renewal"));
 
     /** @param wire opens connections; it is closed with the locks */
     public Locks(Wire wire) {
-        lines = new Lines(wire, this::help);
-        renewers.allowCoreThreadTimeOut(true);
+        lines = new Lines(wire, workers::help);
+        end = CLEANER.register(this, ending(lines, workers));
+    }
+
+    /** Closes everything, when the locks are closed or collected; it does not refer to them. */
+    private static Runnable ending(Lines lines, Workers workers) {
+        return () -> {
+            workers.help(() -> {
+                lines.close();
+                lines.wire.close();
+            });
+            workers.close();
+        };
+    }
+
+    private static String host() {
+        try {
+            return InetAddress.getLocalHost().getHostName();
+        } catch (UnknownHostException e) {
+            return "localhost";
+        }
+    }
+
+    private static String newOwner() {
+        String random = UUID.randomUUID().toString(); // 80 of its 122 random bits
+        return PROCESS + random.substring(0, 8) + random.substring(24);
     }
 
     /**
@@ -50,11 +76,27 @@ public final class Locks implements AutoCloseable {
      * @return this
      */
     public Locks withMaxBlock(Duration time) {
-        if (time.toMillis() < 1) {
-            throw new IllegalArgumentException("the limit must be at least a millisecond");
-        }
+        LockOptions.checkTime("maxBlock", time);
         maxBlockMs = time.toMillis();
         return this;
+    }
+
+    /**
+     * Sets how long it may take to establish a connection, 5 seconds if this is not called. If none was ever
+     * established, a wait ends after this time with the library's exception. After the first one, a wait lasts as long
+     * as it was requested.
+     *
+     * @return this
+     */
+    public Locks withConnectTimeout(Duration time) {
+        LockOptions.checkTime("connectTimeout", time);
+        connectTimeout = time.toNanos();
+        return this;
+    }
+
+    /** In ns. */
+    long connectTimeout() {
+        return connectTimeout;
     }
 
     long maxBlockMs() {
@@ -76,9 +118,19 @@ public final class Locks implements AutoCloseable {
         return lock(Request.of(Request.Kind.FAIR, key, options));
     }
 
+    /** {@link #fairLock(String, LockOptions)} with {@link LockOptions#DEFAULT}. */
+    public DistributedLock fairLock(String key) {
+        return fairLock(key, LockOptions.DEFAULT);
+    }
+
     /** A read-write lock: {@code LOCK.RWREAD} and {@code LOCK.RWWRITE}. Only write locks have fencing tokens. */
     public DistributedReadWriteLock readWriteLock(String key, LockOptions options) {
         return new DistributedReadWriteLock(this, key, options);
+    }
+
+    /** {@link #readWriteLock(String, LockOptions)} with {@link LockOptions#DEFAULT}. */
+    public DistributedReadWriteLock readWriteLock(String key) {
+        return readWriteLock(key, LockOptions.DEFAULT);
     }
 
     /**
@@ -88,30 +140,47 @@ public final class Locks implements AutoCloseable {
         return lock(new Request(Request.Kind.MULTI, List.copyOf(keys), 1, 1, options));
     }
 
+    /** {@link #multiLock(List, LockOptions)} with {@link LockOptions#DEFAULT}. */
+    public DistributedLock multiLock(List<String> keys) {
+        return multiLock(keys, LockOptions.DEFAULT);
+    }
+
     /** Permits, of which all owners together hold at most {@code limit}: {@code LOCK.SEMAPHORE}. */
     public DistributedSemaphore semaphore(String key, int limit, LockOptions options) {
         return new DistributedSemaphore(this, key, limit, options);
+    }
+
+    /** {@link #semaphore(String, int, LockOptions)} with {@link LockOptions#DEFAULT}. */
+    public DistributedSemaphore semaphore(String key, int limit) {
+        return semaphore(key, limit, LockOptions.DEFAULT);
     }
 
     private DistributedLock lock(Request request) {
         return new DistributedLock(this, request, String.join("\0", request.keys()));
     }
 
-    /**
-     * Ends waits, watches and renewals, and closes every connection. A lock that is held stays held until its lease
-     * expires or, with a session, until lock.session-grace has elapsed: release locks first.
-     */
+    /** {@link #close(Duration)} with 2 seconds. */
     @Override
     public void close() {
+        close(CLOSING);
+    }
+
+    /**
+     * Ends waits with {@link LockException.Closed}, releases what is held, and closes every connection and thread, all
+     * within this time. A loss is not reported any more. A second call does nothing.
+     */
+    public synchronized void close(Duration limit) {
+        if (closed) {
+            return;
+        }
         closed = true;
-        CompletableFuture.allOf(running.stream().map(Acquisition::abandon).toArray(CompletableFuture[]::new))
-                .completeOnTimeout(null, CLOSING_S, SECONDS)
+        List<CompletableFuture<Void>> work = new ArrayList<>();
+        running.forEach(acquisition -> work.add(acquisition.abandon()));
+        holdings.forEach(holding -> work.add(CompletableFuture.runAsync(holding::close, workers::help)));
+        CompletableFuture.allOf(work.toArray(CompletableFuture[]::new))
+                .completeOnTimeout(null, Math.max(0, limit.toNanos()), NANOSECONDS)
                 .join();
-        clock.close();
-        renewers.shutdown();
-        lines.close();
-        helpers.shutdown();
-        lines.wire.close();
+        end.clean();
     }
 
     /**
@@ -119,27 +188,60 @@ public final class Locks implements AutoCloseable {
      *
      * @param waitMs 0: do not wait, negative: no limit
      * @param thread renewals end when this thread ends; null: none
-     * @return null if it could not be acquired in time
+     * @return null if another owner holds the lock
      */
-    Hold acquire(Request request, long waitMs, boolean interruptible, Thread thread) throws InterruptedException {
-        String owner = UUID.randomUUID().toString();
-        boolean session = request.options().session();
-        Acquisition acquisition = new Acquisition(this, request, owner, session, waitMs);
+    Hold tryAcquire(Request request, long waitMs, boolean interruptible, Thread thread) throws InterruptedException {
+        Acquisition acquisition = acquisition(request, waitMs);
+        Hold hold = hold(acquisition, request, interruptible, thread);
+        if (hold == null && acquisition.failure() != null) {
+            throw acquisition.failure();
+        }
+        return hold;
+    }
+
+    /** The same for a hold that is bound to no thread. */
+    Hold acquire(Request request, Duration wait) throws InterruptedException, NotAcquiredException {
+        if (wait.isNegative()) {
+            String text = Texts.seconds(wait.toMillis());
+            throw new IllegalArgumentException("wait must not be negative, not " + text);
+        }
+        Acquisition acquisition = acquisition(request, wait.toMillis());
+        Hold hold = hold(acquisition, request, true, null);
+        if (hold == null) {
+            throw acquisition.notAcquired();
+        }
+        return hold;
+    }
+
+    private Acquisition acquisition(Request request, long waitMs) {
+        return new Acquisition(this, request, newOwner(), request.options().session(), waitMs);
+    }
+
+    private Hold hold(Acquisition acquisition, Request request, boolean interruptible, Thread thread)
+            throws InterruptedException {
         Object reply = acquisition.run(interruptible);
         if (reply == null) {
             return null;
         }
-        Hold hold = new Hold(this, request, owner, reply, session ? acquisition.line() : null);
-        hold.keeper().start(acquisition.sent(), thread);
+        Line line = request.options().session() ? acquisition.line() : null;
+        Holding holding = new Holding(this, request, acquisition.owner(), reply, line);
+        Hold hold = holding.face();
+        holdings.add(holding);
+        holding.keeper().start(acquisition.sent(), thread);
+        if (closed) {
+            holding.close();
+        }
         return hold;
     }
 
     /** Acquires the other mode of a read-write lock for the same owner, with the hold's lease. False: not in time. */
-    boolean extend(Hold hold, Request mode, long waitMs, boolean interruptible) throws InterruptedException {
+    boolean extend(Holding hold, Request mode, long waitMs, boolean interruptible) throws InterruptedException {
         Acquisition acquisition = new Acquisition(this, mode, hold.owner(), false, waitMs);
         Object reply = acquisition.run(interruptible);
         if (reply != null) {
             hold.granted(mode, reply);
+        } else if (acquisition.failure() != null) {
+            throw acquisition.failure();
         }
         return reply != null;
     }
@@ -155,30 +257,5 @@ public final class Locks implements AutoCloseable {
 
     boolean isClosed() {
         return closed;
-    }
-
-    /** Runs a task that may block. */
-    void help(Runnable work) {
-        try {
-            helpers.execute(work);
-        } catch (RejectedExecutionException e) {
-            work.run(); // the locks are being closed, so it will not take long
-        }
-    }
-
-    void renew(Runnable work) {
-        try {
-            renewers.execute(work);
-        } catch (RejectedExecutionException e) {
-            LOG.log(System.Logger.Level.DEBUG, "closed");
-        }
-    }
-
-    private static ThreadFactory daemons(String name) {
-        return work -> {
-            Thread thread = new Thread(work, name);
-            thread.setDaemon(true);
-            return thread;
-        };
     }
 }

@@ -4,8 +4,9 @@ package so.lock;
 public final class NotHeldException extends IllegalMonitorStateException implements LockError {
     private static final long serialVersionUID = 1;
 
-    NotHeldException(String text) {
-        super(text);
+    /** @param why may be empty */
+    NotHeldException(Request request, String why) {
+        super(request.named() + " is not held" + (why.isEmpty() ? "" : ": " + why));
     }
 
     @Override

@@ -6,33 +6,46 @@ import java.util.List;
 /** A request for a lock, and the arguments of its commands. Each acquisition has a new owner. */
 record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions options) {
     enum Kind {
-        LOCK("LOCK.ACQUIRE"),
-        FAIR("LOCK.FAIR"),
-        READ("LOCK.RWREAD"),
-        WRITE("LOCK.RWWRITE"),
-        MULTI("LOCK.MACQUIRE"),
-        SEMAPHORE("LOCK.SEMAPHORE");
+        LOCK("LOCK.ACQUIRE", "lock"),
+        FAIR("LOCK.FAIR", "fair lock"),
+        READ("LOCK.RWREAD", "read lock"),
+        WRITE("LOCK.RWWRITE", "write lock"),
+        MULTI("LOCK.MACQUIRE", "multi-key lock"),
+        SEMAPHORE("LOCK.SEMAPHORE", "semaphore");
 
         final String command;
+        final String name;
 
-        Kind(String command) {
+        Kind(String command, String name) {
             this.command = command;
+            this.name = name;
         }
     }
 
     Request {
         boolean tokens = kind == Kind.LOCK || kind == Kind.FAIR || kind == Kind.WRITE;
         if (options.fenced() && !tokens) {
-            throw new IllegalArgumentException("there are no fencing tokens for " + kind.command);
+            throw new IllegalArgumentException("fenced: a " + kind.name + " has no fencing token");
         }
         if (keys.isEmpty()) {
-            throw new IllegalArgumentException("there is no key");
+            throw new IllegalArgumentException("keys must not be empty");
+        }
+        if (limit < 1) {
+            throw new IllegalArgumentException("limit must be at least 1, not " + limit);
+        }
+        if (permits < 1 || permits > limit) {
+            throw new IllegalArgumentException("permits must be from 1 to the limit of " + limit + ", not " + permits);
         }
     }
 
     /** A lock of one key. */
     static Request of(Kind kind, String key, LockOptions options) {
         return new Request(kind, List.of(key), 1, 1, options);
+    }
+
+    /** The lock in texts: {@code fair lock "k"}. */
+    String named() {
+        return kind.name + " " + Texts.quoted(keys);
     }
 
     /** The key by which commands are routed: in a cluster all keys are in one slot. */
@@ -92,6 +105,10 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
     /** Renews the lease of one key. */
     List<String> renew(String key, String owner, boolean session) {
         return words(List.of(List.of("LOCK.RENEW", key, owner), lease(session), replicas()));
+    }
+
+    static List<String> info(String key) {
+        return List.of("LOCK.INFO", key, "COUNT", "0");
     }
 
     static List<String> watch(String key, String owner, long blockMs) {

@@ -19,15 +19,19 @@ final class Talk {
     private static final long LONGEST_PAUSE_MS = 500;
     private static final int SHORT_MS = 2_000;
     /** How much longer than its limit an operation may take if a server does not respond; in ns. */
-    static final long GRACE = 1_500_000_000;
+    static final long GRACE = 80_000_000;
     private static final long LONGEST_CONNECT = 5_000_000_000L; // ns
-    private static final long BRIEF = 200_000_000; // ns
+    private static final long LASTING = 1_000_000_000; // ns
     private static final long AT_ONCE = 500_000_000; // ns
+    private static final long SHORTEST_CONNECT = 5_000_000; // ns
     private static final int REDIRECTIONS = 5; // without a pause; further ones with pauses
 
     private final Lines lines;
     private final String key;
     private final List<List<String>> greeting;
+    private final String waitsFor;
+    private final long connectNs;
+    private final long connectUntil;
     private volatile boolean doubtful;
     private String target;
     private boolean asking;
@@ -41,14 +45,37 @@ final class Talk {
     }
 
     /**
+     * To wait for a lock.
+     *
+     * @param waitsFor the lock in texts
+     * @param connectNs after this time it is an error if there was never a connection
+     */
+    Talk(Lines lines, String key, String waitsFor, long connectNs) {
+        this(lines, key, null, List.of(), waitsFor, connectNs);
+    }
+
+    /**
      * @param first the connection to begin on, or null
      * @param greeting the commands to send first on every other connection
      */
     Talk(Lines lines, String key, Line first, List<List<String>> greeting) {
+        this(lines, key, first, greeting, null, LONGEST_CONNECT);
+    }
+
+    private Talk(
+            Lines lines, String key, Line first, List<List<String>> greeting, String waitsFor, long connectNs) {
         this.lines = lines;
         this.key = key;
         this.line = first;
         this.greeting = greeting;
+        this.waitsFor = waitsFor;
+        this.connectNs = connectNs;
+        this.connectUntil = System.nanoTime() + connectNs;
+    }
+
+    /** The address of the server, for texts. */
+    String where() {
+        return node == null ? lines.wire.where("") : lines.wire.where(node);
     }
 
     /**
@@ -62,6 +89,16 @@ final class Talk {
     Object shortly(List<String> words, long until) throws LinkException, ServerException {
         return uninterrupted(() -> {
             Object reply = ask(() -> new Command(SHORT_MS, words), until, null);
+            hand();
+            return reply;
+        });
+    }
+
+    /** Sends a command that only reads, once; its reply must come before {@code end}. */
+    Object once(List<String> words, long end) throws LinkException, ServerException {
+        return uninterrupted(() -> {
+            long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+            Object reply = ask(() -> new Command((int) Math.max(1, left), words), System.nanoTime(), null);
             hand();
             return reply;
         });
@@ -112,18 +149,28 @@ final class Talk {
     Object ask(Supplier<Command> next, long until, Runnable onInterrupt)
             throws LinkException, ServerException, InterruptedException {
         int redirections = 0;
+        int failures = 0;
         for (long pause = FIRST_PAUSE_MS;; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
             boolean kept = connect(until);
             long asked = System.nanoTime();
             try {
-                return once(next.get(), onInterrupt);
+                Object reply = once(next.get(), onInterrupt);
+                lines.outageEnded(node);
+                return reply;
             } catch (LinkException e) {
                 doubtful = true;
+                String lostNode = node;
                 lost();
+                if (System.nanoTime() - asked > LASTING) {
+                    lines.outageEnded(lostNode);
+                }
                 if (kept && !stopped && System.nanoTime() - asked < AT_ONCE) {
                     continue; // an idle connection that was lost earlier shows nothing about the server
                 }
                 giveUpAfter(until, e);
+                if (++failures > 1) { // one lost connection is no outage yet
+                    warn(e);
+                }
             } catch (ServerException e) {
                 if (!e.isPassing()) {
                     throw e;
@@ -145,7 +192,7 @@ final class Talk {
         underWay = true;
         try {
             if (stopped) {
-                throw new LinkException(new IllegalStateException("given up"));
+                throw new LinkException(lines.wire.failure("given up"));
             }
             return line.ask(command.timeoutMs, command.words, onInterrupt);
         } finally {
@@ -158,9 +205,13 @@ final class Talk {
         for (long pause = FIRST_PAUSE_MS; line == null; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
             try {
                 node = target != null ? target : lines.wire.node(key);
-                line = lines.takeIdle(node);
+                if (waitsFor != null) {
+                    lines.reserve(node, patience(until));
+                }
+                line = waitsFor != null ? lines.takeIdle(node) : lines.takeBrief(node);
                 if (line == null) {
-                    line = lines.open(node, patience(until));
+                    long ns = patience(until);
+                    line = waitsFor != null ? lines.open(node, ns) : lines.openBrief(node, ns);
                     greet();
                     return false;
                 }
@@ -170,6 +221,10 @@ final class Talk {
                 lost();
                 lines.wire.refresh();
                 giveUpAfter(until, e);
+                if (!lines.isConnected() && System.nanoTime() - connectUntil >= 0) {
+                    throw e;
+                }
+                warn(e);
             } catch (ServerException e) {
                 lost();
                 if (!e.isPassing()) {
@@ -184,8 +239,16 @@ final class Talk {
     }
 
     /** The time limit for a connection: not much more than is left until {@code until}. */
-    private static long patience(long until) {
-        return Math.max(BRIEF, Math.min(LONGEST_CONNECT, until + GRACE - System.nanoTime()));
+    private long patience(long until) {
+        long now = System.nanoTime();
+        long left = Math.min(connectNs, until + GRACE - now);
+        return Math.max(SHORTEST_CONNECT, lines.isConnected() ? left : Math.min(left, connectUntil - now));
+    }
+
+    private void warn(LinkException e) {
+        if (waitsFor != null && node != null) {
+            lines.warnOfOutage(waitsFor, node, e);
+        }
     }
 
     /** Sends what a connection needs first. A node to which a slot is moving serves its keys only after ASKING. */

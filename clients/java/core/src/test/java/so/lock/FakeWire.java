@@ -104,6 +104,16 @@ final class FakeWire implements Wire {
     }
 
     @Override
+    public String where(String node) {
+        return "server:6379";
+    }
+
+    @Override
+    public RuntimeException failure(String text) {
+        return new IllegalStateException(text);
+    }
+
+    @Override
     public void refresh() {
         refreshed.incrementAndGet();
     }

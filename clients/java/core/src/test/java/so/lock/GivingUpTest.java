@@ -164,7 +164,7 @@ class GivingUpTest {
             assertEquals(3, acquired.size());
             assertEquals(1, acquired.stream().map(FakeWire.Asked::owner).distinct().count());
             assertTrue(acquired.stream().allMatch(one -> one.text().endsWith(" ONCE")));
-            assertEquals(3, wire.opened.get(), "each on a new connection");
+            assertEquals(4, wire.opened.get(), "each on a new connection, and one for the release");
         }
     }
 
@@ -231,7 +231,7 @@ class GivingUpTest {
         });
         try (Locks locks = new Locks(wire)) {
             assertTrue(locks.lock("a").tryLock(20, TimeUnit.SECONDS));
-            assertEquals(errors.size() + 1, wire.opened.get());
+            assertEquals(1 + errors.size() + 1, wire.opened.get(), "one for the release, and one for each request");
         }
     }
 
@@ -277,7 +277,7 @@ class GivingUpTest {
                 anIdleConnectionThatIsDeadIsReplaced(); // after such a stall it is not known whether it was dead before
                 return;
             }
-            assertEquals(2, wire.opened.get());
+            assertEquals(3, wire.opened.get(), "one for releases, the dead one, and another one");
         }
     }
 }

@@ -8,11 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import so.lock.wire.ServerException;
 
 /** Which commands each call sends. */
@@ -34,7 +37,7 @@ class LockTest {
             lock.unlock();
             assertFalse(lock.isHeldByCurrentThread());
             assertEquals(List.of("LOCK.ACQUIRE a PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE a"), kind.texts());
-            assertEquals(1, kind.opened.get());
+            assertEquals(2, kind.opened.get(), "one to wait, and one to release");
         }
     }
 
@@ -69,14 +72,17 @@ class LockTest {
             locks.multiLock(List.of("a", "b"), OPTIONS).acquire(Duration.ZERO).close();
             locks.semaphore("a", 5, OPTIONS).hold(2).close();
             locks.readWriteLock("a", fenced).readLock().acquire().close();
-            assertEquals(1L, locks.readWriteLock("a", fenced).writeLock().acquire().token());
+            try (Hold hold = locks.readWriteLock("a", fenced).writeLock().acquire()) {
+                assertEquals(1L, hold.token());
+            }
         }
         assertEquals(
                 List.of("LOCK.FAIR a PX 60000 BLOCK 0 FENCED ONCE REPLICAS 2 50", "LOCK.RELEASE a",
                         "LOCK.MACQUIRE 2 a b PX 60000 ONCE", "LOCK.MRELEASE 2 a b",
                         "LOCK.SEMAPHORE a 5 PERMITS 2 PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE a PERMITS 2",
                         "LOCK.RWREAD a PX 60000 BLOCK 30000 ONCE REPLICAS 2 50", "LOCK.RELEASE a READ",
-                        "LOCK.RWWRITE a PX 60000 BLOCK 30000 FENCED ONCE REPLICAS 2 50"),
+                        "LOCK.RWWRITE a PX 60000 BLOCK 30000 FENCED ONCE REPLICAS 2 50",
+                        "LOCK.RELEASE a WRITE"),
                 kind.texts());
     }
 
@@ -95,13 +101,24 @@ class LockTest {
     void invalidOptionsAreRefusedAtOnce() {
         try (Locks locks = new Locks(kind)) {
             LockOptions fenced = OPTIONS.withToken();
-            assertThrows(IllegalArgumentException.class, () -> locks.multiLock(List.of("a"), fenced));
-            assertThrows(IllegalArgumentException.class, () -> locks.multiLock(List.of(), OPTIONS));
-            assertThrows(IllegalArgumentException.class, () -> locks.semaphore("a", 1, fenced));
-            assertThrows(IllegalArgumentException.class, () -> locks.withMaxBlock(Duration.ZERO));
-            assertThrows(IllegalArgumentException.class, () -> OPTIONS.withLease(Duration.ZERO));
-            assertThrows(IllegalArgumentException.class, () -> OPTIONS.withReplicas(1, Duration.ZERO));
+            refused("fenced: a multi-key lock has no fencing token", () -> locks.multiLock(List.of("a"), fenced));
+            refused("fenced: a semaphore has no fencing token", () -> locks.semaphore("a", 1, fenced));
+            refused("keys must not be empty", () -> locks.multiLock(List.of()));
+            refused("limit must be at least 1, not 0", () -> locks.semaphore("a", 0));
+            refused("permits must be from 1 to the limit of 3, not 4", () -> locks.semaphore("a", 3).hold(4));
+            refused("permits must be from 1 to the limit of 3, not 0", () -> locks.semaphore("a", 3).acquire(0));
+            refused("maxBlock must be greater than 0, not 0", () -> locks.withMaxBlock(Duration.ZERO));
+            refused("connectTimeout must be greater than 0, not -1", () -> locks.withConnectTimeout(Duration.ofSeconds(-1)));
+            refused("lease must be greater than 0, not 0", () -> OPTIONS.withLease(Duration.ZERO));
+            refused("replicas must be at least 1, not 0", () -> OPTIONS.withReplicas(0, Duration.ofSeconds(1)));
+            refused("replicas: the time must be greater than 0, not 0", () -> OPTIONS.withReplicas(1, Duration.ZERO));
+            refused("wait must not be negative, not -1.5", () -> locks.lock("a").acquire(Duration.ofMillis(-1500)));
         }
+        assertEquals(0, kind.opened.get());
+    }
+
+    private static void refused(String text, Executable call) {
+        assertEquals(text, assertThrows(IllegalArgumentException.class, call).getMessage());
     }
 
     @Test
@@ -181,10 +198,87 @@ class LockTest {
         try (Locks locks = new Locks(wire)) {
             assertFalse(locks.lock("a").tryLock());
             assertFalse(locks.lock("a").tryLock(20, TimeUnit.MILLISECONDS));
-            assertThrows(LockException.NotAcquired.class, () -> locks.lock("a").acquire(Duration.ZERO));
+            NotAcquiredException e =
+                    assertThrows(NotAcquiredException.class, () -> locks.fairLock("a").acquire(Duration.ofMillis(1)));
+            assertEquals("fair lock \"a\" was not acquired within 0.001 s", e.getMessage());
+            assertInstanceOf(TimeoutException.class, e);
             assertFalse(locks.semaphore("a", 1, OPTIONS).tryAcquire(1, 1, TimeUnit.MILLISECONDS));
             assertEquals(List.of(), wire.named("CANCEL"), "each request was answered: nothing is left to cancel");
         }
+    }
+
+    @Test
+    void theHoldersAreNamed() throws Exception {
+        List<Object> holders = new ArrayList<>();
+        FakeWire wire = new FakeWire((asked, line) ->
+                asked.name().equals("INFO") ? List.of("mode", "exclusive", "holders", List.copyOf(holders)) : null);
+        try (Locks locks = new Locks(wire)) {
+            for (String text : List.of("", ": held by h1", ": held by h1 and h2", ": held by h1, h2 and 1 other")) {
+                String message = assertThrows(NotAcquiredException.class, () -> locks.lock("a").acquire(Duration.ZERO)).getMessage();
+                assertEquals("lock \"a\" was not acquired" + text, message);
+                holders.add(List.of("owner", "h" + (holders.size() + 1), "pttl", 7L));
+            }
+            assertEquals(List.of("h1", "h2", "h3", "h4"),
+                    assertThrows(NotAcquiredException.class, () -> locks.lock("a").acquire(Duration.ZERO)).holders());
+        }
+    }
+
+    @Test
+    void aSecondReleaseIsRefused() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a").acquire();
+            hold.release();
+            hold.close();
+            assertEquals("lock \"a\" is not held: it was released before",
+                    assertThrows(NotHeldException.class, hold::release).getMessage());
+            assertEquals(1, wire.named("RELEASE").size());
+        }
+    }
+
+    @Test
+    void aMissingModuleIsNamed() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> {
+            throw new ServerException("ERR unknown command 'LOCK.ACQUIRE', with args beginning with: ");
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertEquals("unknown command: is lock.so loaded on server:6379?",
+                    assertThrows(LockException.Refused.class, locks.lock("a")::lock).getMessage());
+        }
+    }
+
+    @Test
+    void closingReleasesWhatIsHeld() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        Locks locks = new Locks(wire);
+        Hold hold = locks.lock("a").acquire();
+        locks.lock("b").lock();
+        locks.close();
+        locks.close();
+        assertEquals(2, wire.named("RELEASE").size());
+        assertThrows(NotHeldException.class, hold::release);
+        assertThrows(NotHeldException.class, locks.lock("b")::unlock);
+        assertEquals("these Locks are closed",
+                assertThrows(LockException.Closed.class, locks.lock("a")::tryLock).getMessage());
+    }
+
+    @Test
+    void aForgottenHoldIsReleasedAndForgottenLocksLeaveNoThread() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        forget(wire);
+        while (wire.named("RELEASE").isEmpty() || threads() > 0) {
+            System.gc();
+            Thread.sleep(10);
+        }
+    }
+
+    private static void forget(FakeWire wire) throws InterruptedException {
+        new Locks(wire).lock("a").acquire();
+        assertTrue(threads() > 0);
+    }
+
+    private static long threads() {
+        return Thread.getAllStackTraces().keySet().stream().filter(one -> one.getName().equals("lock-so-clock")).count();
     }
 
     @Test
@@ -196,7 +290,7 @@ class LockTest {
             return 1L;
         });
         Locks locks = new Locks(wire);
-        Thread waiter = new Thread(() -> assertThrows(IllegalStateException.class, locks.lock("a")::lock));
+        Thread waiter = new Thread(() -> assertThrows(LockException.Closed.class, locks.lock("a")::lock));
         waiter.start();
         wire.await("ACQUIRE", 1);
         locks.close();

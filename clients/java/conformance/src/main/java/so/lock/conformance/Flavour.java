@@ -11,6 +11,9 @@ interface Flavour {
     interface User extends AutoCloseable {
         Locks locks();
 
+        /** Other locks on the same client. */
+        Locks fresh();
+
         String get(String key);
 
         void set(String key, String value);

@@ -45,9 +45,9 @@ final class Handoff {
     }
 
     private double lock() throws Exception {
-        Hold first = spec.acquire(a.locks(), -1, null);
+        Hold first = spec.acquire(a.locks(), null, null);
         Hold[] second = new Hold[1];
-        Future<Long> granted = after(() -> second[0] = spec.acquire(b.locks(), -1, null));
+        Future<Long> granted = after(() -> second[0] = spec.acquire(b.locks(), null, null));
         long start = System.nanoTime();
         first.release();
         double us = (granted.get() - start) / 1e3;

@@ -2,6 +2,7 @@ package so.lock.conformance;
 
 import com.google.gson.JsonObject;
 import java.util.Set;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import redis.clients.jedis.ConnectionPoolConfig;
 import redis.clients.jedis.DefaultJedisClientConfig;
@@ -34,13 +35,13 @@ final class JedisFlavour implements Flavour {
     private static User single(HostAndPort server, ConnectionPoolConfig pool) {
         RedisClient client =
                 RedisClient.builder().hostAndPort(server).clientConfig(CONFIG).poolConfig(pool).build();
-        return new JedisUser(client, JedisLocks.of(client));
+        return new JedisUser(client, () -> JedisLocks.of(client));
     }
 
     private static User cluster(Set<HostAndPort> nodes, ConnectionPoolConfig pool) {
         RedisClusterClient client =
                 RedisClusterClient.builder().nodes(nodes).clientConfig(CONFIG).poolConfig(pool).build();
-        return new JedisUser(client, JedisLocks.cluster(nodes, CONFIG));
+        return new JedisUser(client, () -> JedisLocks.cluster(nodes, CONFIG));
     }
 
     private static User sentinel(String master, Set<HostAndPort> sentinels, ConnectionPoolConfig pool) {
@@ -50,14 +51,23 @@ final class JedisFlavour implements Flavour {
                 .clientConfig(CONFIG)
                 .poolConfig(pool)
                 .build();
-        return new JedisUser(client, JedisLocks.sentinel(master, CONFIG, sentinels, CONFIG));
+        return new JedisUser(client, () -> JedisLocks.sentinel(master, CONFIG, sentinels, CONFIG));
     }
 
     private static Set<HostAndPort> nodes(JsonObject to) {
         return Flavour.ports(to).stream().map(port -> new HostAndPort(HOST, port)).collect(Collectors.toSet());
     }
 
-    private record JedisUser(UnifiedJedis client, Locks locks) implements User {
+    private record JedisUser(UnifiedJedis client, Supplier<Locks> maker, Locks locks) implements User {
+        JedisUser(UnifiedJedis client, Supplier<Locks> maker) {
+            this(client, maker, maker.get());
+        }
+
+        @Override
+        public Locks fresh() {
+            return maker.get();
+        }
+
         @Override
         public String get(String key) {
             return client.get(key);

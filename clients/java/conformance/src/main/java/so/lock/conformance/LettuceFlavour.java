@@ -4,12 +4,12 @@ import com.google.gson.JsonObject;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
-import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.api.sync.RedisServerCommands;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.api.sync.RedisClusterCommands;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.Supplier;
 import so.lock.Locks;
 import so.lock.lettuce.LettuceLocks;
 
@@ -27,14 +27,14 @@ final class LettuceFlavour implements Flavour {
 
     private static User master(RedisURI uri) {
         RedisClient client = RedisClient.create(uri);
-        RedisCommands<String, String> commands = client.connect().sync();
-        return new LettuceUser(client, commands, LettuceLocks.of(client, uri));
+        return new LettuceUser(client, new Lazy(() -> client.connect().sync()), () -> LettuceLocks.of(client, uri));
     }
 
     private static User cluster(List<Integer> ports) {
         RedisClusterClient client =
                 RedisClusterClient.create(ports.stream().map(port -> RedisURI.create(HOST, port)).toList());
-        return new LettuceUser(client, client.connect().sync(), LettuceLocks.of(client));
+        client.getPartitions();
+        return new LettuceUser(client, new Lazy(() -> client.connect().sync()), () -> LettuceLocks.of(client));
     }
 
     private static RedisURI sentinels(String master, List<Integer> ports) {
@@ -43,36 +43,63 @@ final class LettuceFlavour implements Flavour {
         return builder.build();
     }
 
-    private record LettuceUser(
-            AbstractRedisClient client, RedisClusterCommands<String, String> commands, Locks locks) implements User {
+    /** The server may be away when the client is created, so it is connected when it is first used. */
+    private static final class Lazy implements Supplier<RedisClusterCommands<String, String>> {
+        private final Supplier<RedisClusterCommands<String, String>> connecting;
+        private RedisClusterCommands<String, String> commands;
+
+        Lazy(Supplier<RedisClusterCommands<String, String>> connecting) {
+            this.connecting = connecting;
+        }
+
+        @Override
+        public synchronized RedisClusterCommands<String, String> get() {
+            if (commands == null) {
+                commands = connecting.get();
+            }
+            return commands;
+        }
+    }
+
+    private record LettuceUser(AbstractRedisClient client, Lazy commands, Supplier<Locks> maker, Locks locks)
+            implements User {
+        LettuceUser(AbstractRedisClient client, Lazy commands, Supplier<Locks> maker) {
+            this(client, commands, maker, maker.get());
+        }
+
+        @Override
+        public Locks fresh() {
+            return maker.get();
+        }
+
         @Override
         public String get(String key) {
-            return commands.get(key);
+            return commands.get().get(key);
         }
 
         @Override
         public void set(String key, String value) {
-            commands.set(key, value);
+            commands.get().set(key, value);
         }
 
         @Override
         public void ping() {
-            commands.ping();
+            commands.get().ping();
         }
 
         @Override
         public void pop(String key) {
-            commands.blpop(0, key);
+            commands.get().blpop(0, key);
         }
 
         @Override
         public void push(String key, String value) {
-            commands.rpush(key, value);
+            commands.get().rpush(key, value);
         }
 
         @Override
         public int blocked() {
-            RedisServerCommands<String, String> server = commands;
+            RedisServerCommands<String, String> server = commands.get();
             return Flavour.blocked(server.info("clients"));
         }
 

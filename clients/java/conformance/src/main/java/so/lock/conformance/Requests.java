@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 import so.lock.Hold;
 import so.lock.Locks;
@@ -35,6 +36,10 @@ final class Requests implements AutoCloseable {
             case "connect" -> connect(request);
             case "acquire" -> acquire(request);
             case "release" -> release(request);
+            case "close" -> closeLocks(request);
+            case "abandon" -> abandon(request);
+            case "crowd" -> Work.crowd(user(request).locks(), request);
+            case "short_lived" -> shortLived(request);
             case "cancel" -> cancel(request);
             case "lost" -> field("lost", held(request).isLost());
             case "within" -> within(request);
@@ -58,18 +63,21 @@ final class Requests implements AutoCloseable {
         String name = text(request, "as", "main");
         JsonObject to = request.getAsJsonObject("to");
         Flavour.User user = flavour.connect(to, number(request, "pool", 0));
-        user.locks().withMaxBlock(Duration.ofMillis(number(request, "max_block_ms", 30_000)));
+        user.locks()
+                .withMaxBlock(Duration.ofMillis(number(request, "max_block_ms", 30_000)))
+                .withConnectTimeout(Duration.ofMillis(number(request, "connect_timeout_ms", 5_000)));
         users.put(name, user);
         return new JsonObject();
     }
 
-    private JsonObject acquire(JsonObject request) throws InterruptedException {
+    private JsonObject acquire(JsonObject request) throws InterruptedException, TimeoutException {
         String name = text(request, "as", "");
         Locks locks = user(request).locks();
         acquiring.put(name, Thread.currentThread());
         Hold hold;
         try {
-            hold = spec(request).acquire(locks, wait(request), lost -> reportLoss(name));
+            Spec spec = spec(request);
+            hold = spec.acquire(locks, wait(request), spec.watched() ? lost -> reportLoss(name, spec.failing()) : null);
             holds.put(name, hold);
         } finally {
             synchronized (acquiring) {
@@ -82,15 +90,48 @@ final class Requests implements AutoCloseable {
         return answer;
     }
 
-    private void reportLoss(String name) {
+    private void reportLoss(String name, boolean failing) {
         JsonObject event = new JsonObject();
         event.addProperty("event", "lost");
         event.addProperty("as", name);
         events.accept(event);
+        if (failing) {
+            throw new IllegalStateException("the callback fails");
+        }
     }
 
     private JsonObject release(JsonObject request) {
-        holds.remove(text(request, "as", "")).release();
+        held(request).release();
+        return new JsonObject();
+    }
+
+    private JsonObject closeLocks(JsonObject request) {
+        JsonElement limit = request.get("timeout_ms");
+        if (limit == null || limit.isJsonNull()) {
+            user(request).locks().close();
+        } else {
+            user(request).locks().close(Duration.ofMillis(limit.getAsLong()));
+        }
+        return new JsonObject();
+    }
+
+    private JsonObject abandon(JsonObject request) {
+        holds.remove(text(request, "as", ""));
+        System.gc();
+        return new JsonObject();
+    }
+
+    private JsonObject shortLived(JsonObject request) throws InterruptedException {
+        for (int i = 0; i < request.get("times").getAsInt(); i++) {
+            Locks locks = user(request).fresh();
+            Spec.Pair lock = spec(request).pair(locks);
+            lock.take().run();
+            lock.give().run();
+            if (yes(request, "close")) {
+                locks.close();
+            }
+        }
+        System.gc();
         return new JsonObject();
     }
 
@@ -104,16 +145,22 @@ final class Requests implements AutoCloseable {
         return new JsonObject();
     }
 
-    private JsonObject within(JsonObject request) throws InterruptedException {
+    private JsonObject within(JsonObject request) throws InterruptedException, TimeoutException {
         CountDownLatch left = new CountDownLatch(yes(request, "until") ? 1 : 0);
+        CountDownLatch stopped = new CountDownLatch(1);
         bodies.put(request.get("id").toString(), left);
-        try (Hold hold = spec(request).acquire(user(request).locks(), wait(request), lost -> {})) {
+        try (Hold hold = spec(request).acquire(user(request).locks(), wait(request),
+                yes(request, "stop") ? lost -> stopped.countDown() : null)) {
             JsonObject event = new JsonObject();
             event.addProperty("event", "inside");
             event.add("id", request.get("id"));
             event.addProperty("owner", hold.owner());
             events.accept(event);
-            left.await();
+            if (yes(request, "stop")) {
+                stopped.await();
+            } else {
+                left.await();
+            }
             if (yes(request, "raise")) {
                 throw new BodyFailure();
             }
@@ -152,10 +199,10 @@ final class Requests implements AutoCloseable {
         return new Spec(request.getAsJsonObject("lock"));
     }
 
-    /** Negative: no limit. */
-    private static long wait(JsonObject request) {
+    /** Null: no limit. */
+    private static Long wait(JsonObject request) {
         JsonElement wait = request.get("wait_ms");
-        return wait == null || wait.isJsonNull() ? -1 : wait.getAsLong();
+        return wait == null || wait.isJsonNull() ? null : wait.getAsLong();
     }
 
     private static boolean yes(JsonObject request, String name) {

@@ -12,6 +12,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import so.lock.LockError;
 import so.lock.LockException;
+import so.lock.NotAcquiredException;
 import so.lock.NotHeldException;
 
 /** Implements the protocol of clients/conformance on standard input and output: {@code runner FLAVOUR}. */
@@ -74,7 +75,7 @@ public final class Runner {
     }
 
     private static String code(Throwable e) {
-        if (e instanceof LockException.NotAcquired) {
+        if (e instanceof NotAcquiredException) {
             return "not_acquired";
         } else if (e instanceof NotHeldException) {
             return "not_held";
@@ -82,6 +83,12 @@ public final class Runner {
             return "deadlock";
         } else if (e instanceof LockException.NoReplicas) {
             return "no_replicas";
+        } else if (e instanceof LockException.Closed) {
+            return "closed";
+        } else if (e instanceof LockError && e.getMessage().startsWith("unknown command: is lock.so loaded")) {
+            return "module_missing";
+        } else if (e instanceof IllegalArgumentException) {
+            return "bad_option";
         } else if (e instanceof LockError) {
             return "refused";
         } else if (e instanceof InterruptedException) {

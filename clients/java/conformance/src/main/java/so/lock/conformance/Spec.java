@@ -6,6 +6,7 @@ import com.google.gson.JsonObject;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 import so.lock.DistributedLock;
 import so.lock.DistributedSemaphore;
@@ -22,14 +23,20 @@ record Spec(JsonObject lock) {
         void run() throws InterruptedException;
     }
 
-    /** @param waitMs negative: no limit */
-    Hold acquire(Locks locks, long waitMs, Consumer<Hold> onLost) throws InterruptedException {
-        Duration wait = Duration.ofMillis(waitMs);
+    /** @param waitMs null: no limit */
+    Hold acquire(Locks locks, Long waitMs, Consumer<Hold> onLost) throws InterruptedException, TimeoutException {
+        if (!kind().equals("semaphore") && number("permits", 1) != 1) {
+            throw new IllegalArgumentException("permits: only a semaphore has permits");
+        }
+        if (kind().equals("read") && yes("fenced", false)) {
+            throw new IllegalArgumentException("fenced: a read lock has no fencing token");
+        }
+        Duration wait = waitMs == null ? null : Duration.ofMillis(waitMs);
         if (kind().equals("semaphore")) {
             int permits = number("permits", 1);
-            return waitMs < 0 ? semaphore(locks, onLost).hold(permits) : semaphore(locks, onLost).hold(permits, wait);
+            return wait == null ? semaphore(locks, onLost).hold(permits) : semaphore(locks, onLost).hold(permits, wait);
         }
-        return waitMs < 0 ? lock(locks, onLost).acquire() : lock(locks, onLost).acquire(wait);
+        return wait == null ? lock(locks, onLost).acquire() : lock(locks, onLost).acquire(wait);
     }
 
     Pair pair(Locks locks) {
@@ -66,14 +73,28 @@ record Spec(JsonObject lock) {
     private LockOptions options(Consumer<Hold> onLost) {
         JsonElement replicas = lock.get("replicas");
         JsonArray pair = replicas == null || replicas.isJsonNull() ? null : replicas.getAsJsonArray();
-        return new LockOptions(
+        LockOptions options = new LockOptions(
                 Duration.ofMillis(number("lease_ms", 30_000)),
                 yes("session", false),
                 yes("fenced", false),
                 yes("renew", true),
-                pair == null ? 0 : pair.get(0).getAsInt(),
-                pair == null ? Duration.ZERO : Duration.ofMillis(pair.get(1).getAsLong()),
-                yes("watch", false) ? onLost : null);
+                0,
+                Duration.ZERO,
+                onLost);
+        return pair == null
+                ? options
+                : options.withReplicas(pair.get(0).getAsInt(), Duration.ofMillis(pair.get(1).getAsLong()));
+    }
+
+    /** Whether a loss is to be reported. */
+    boolean watched() {
+        return failing() || yes("watch", false);
+    }
+
+    /** Whether the listener is to fail. */
+    boolean failing() {
+        JsonElement watch = lock.get("watch");
+        return watch != null && watch.isJsonPrimitive() && watch.getAsJsonPrimitive().isString();
     }
 
     private String kind() {

@@ -1,15 +1,19 @@
 package so.lock.conformance;
 
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
-import so.lock.LockException;
+import so.lock.Hold;
 import so.lock.Locks;
 
 /** Many acquisitions at once. */
@@ -54,6 +58,40 @@ final class Work {
         }
     }
 
+    /** Tasks that start at once, each with a lock of its own unless {@code own} is false. */
+    static JsonObject crowd(Locks locks, JsonObject request) throws Exception {
+        int tasks = request.get("tasks").getAsInt();
+        boolean own = !request.has("own") || request.get("own").isJsonNull() || request.get("own").getAsBoolean();
+        ExecutorService threads = Executors.newFixedThreadPool(tasks);
+        try {
+            List<Future<?>> futures = new ArrayList<>();
+            for (int i = 0; i < tasks; i++) {
+                JsonObject lock = request.getAsJsonObject("lock").deepCopy();
+                if (own) {
+                    JsonArray keys = new JsonArray();
+                    for (JsonElement key : lock.getAsJsonArray("keys")) {
+                        keys.add(key.getAsString() + ":" + i);
+                    }
+                    lock.add("keys", keys);
+                }
+                futures.add(threads.submit(() -> {
+                    Hold hold = new Spec(lock).acquire(locks, null, null);
+                    Thread.sleep(request.get("hold_ms").getAsLong());
+                    hold.release();
+                    return null;
+                }));
+            }
+            for (Future<?> future : futures) {
+                future.get();
+            }
+        } catch (ExecutionException e) {
+            throw e.getCause() instanceof Exception cause ? cause : e;
+        } finally {
+            threads.shutdown();
+        }
+        return Requests.field("done", tasks);
+    }
+
     /** Acquisitions that are given up while another client acquires and releases the lock all the time. */
     static JsonObject storm(Locks locks, Spec spec, int times, String kind, long seed) throws InterruptedException {
         Random random = new Random(seed);
@@ -69,7 +107,7 @@ final class Work {
     /** 1 if it was acquired nevertheless. */
     private static int cancelled(Locks locks, Spec spec, Random random) throws InterruptedException {
         AtomicInteger acquired = new AtomicInteger();
-        Thread thread = new Thread(() -> acquired.set(takeAndRelease(locks, spec, -1)));
+        Thread thread = new Thread(() -> acquired.set(takeAndRelease(locks, spec, null)));
         thread.start();
         LockSupport.parkNanos(random.nextInt(3_000_001));
         thread.interrupt();
@@ -78,14 +116,14 @@ final class Work {
     }
 
     private static int timedOut(Locks locks, Spec spec, Random random) {
-        return takeAndRelease(locks, spec, 1 + random.nextInt(3));
+        return takeAndRelease(locks, spec, 1L + random.nextInt(3));
     }
 
-    private static int takeAndRelease(Locks locks, Spec spec, long waitMs) {
+    private static int takeAndRelease(Locks locks, Spec spec, Long waitMs) {
         try {
             spec.acquire(locks, waitMs, null).release();
             return 1;
-        } catch (InterruptedException | LockException.NotAcquired e) {
+        } catch (InterruptedException | TimeoutException e) {
             return 0;
         }
     }

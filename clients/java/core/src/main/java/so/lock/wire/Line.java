@@ -10,7 +10,7 @@ public interface Line extends AutoCloseable {
      * @param timeoutMs how long to wait for the reply
      * @param onInterrupt called once, on any thread, when the calling thread is interrupted, and at once if it is
      *     interrupted already; it must not block. Null: not called. The thread stays interrupted.
-     * @return a {@link Long}, a {@link String}, or null
+     * @return a {@link Long}, a {@link String}, null, or a list of these and of lists; a map as a list of keys and values
      * @throws LinkException if the connection is lost or closed, or there is no reply in time; it cannot be used any more
      * @throws ServerException if the reply is an error
      */

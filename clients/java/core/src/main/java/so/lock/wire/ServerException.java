@@ -20,7 +20,7 @@ public final class ServerException extends Exception {
 
     /** Whether the error is transient: the same request may succeed a moment later, here or on another node. */
     public boolean isPassing() {
-        return PASSING.contains(code());
+        return PASSING.contains(code()) || getMessage().startsWith("ERR max number of clients");
     }
 
     /** The {@code host:port} of MOVED and ASK; null if there is none, or no host in it. */

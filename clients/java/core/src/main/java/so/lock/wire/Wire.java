@@ -19,6 +19,12 @@ public interface Wire extends AutoCloseable {
      */
     Line open(String node) throws LinkException, ServerException;
 
+    /** The address of a node for texts, {@code host:port} if it is known. */
+    String where(String node);
+
+    /** The library's exception for a connection that was not established. */
+    RuntimeException failure(String text);
+
     /** Called when {@link #node} was wrong, because a slot has moved. */
     void refresh();
 

@@ -5,10 +5,12 @@ import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.spi.AbstractInterruptibleChannel;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.stream.Stream;
 import redis.clients.jedis.CommandArguments;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.commands.ProtocolCommand;
 import redis.clients.jedis.exceptions.JedisDataException;
+import redis.clients.jedis.util.KeyValue;
 import so.lock.wire.Line;
 import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
@@ -57,8 +59,17 @@ final class JedisLine implements Line {
     }
 
     private static Object reply(Object reply) {
-        return reply instanceof byte[] bytes ? new String(bytes, StandardCharsets.UTF_8) : reply;
+        if (reply instanceof byte[] bytes) {
+            return new String(bytes, StandardCharsets.UTF_8);
+        }
+        return reply instanceof List<?> list ? list.stream().flatMap(JedisLine::elements).toList() : reply;
     }
+
+    /** In RESP3 a map is a list of pairs. Stream.toList allows null. */
+    private static Stream<Object> elements(Object element) {
+        return element instanceof KeyValue<?, ?> pair
+                ? Stream.of(reply(pair.getKey()), reply(pair.getValue()))
+                : Stream.of(reply(element));    }
 
     /** The JDK's mechanism to be notified of an interrupt: a thread that reads from a socket is not. */
     private static final class Reading extends AbstractInterruptibleChannel {

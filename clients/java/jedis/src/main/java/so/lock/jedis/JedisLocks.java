@@ -2,11 +2,11 @@ package so.lock.jedis;
 
 import java.util.Set;
 import org.apache.commons.pool2.PooledObjectFactory;
-import org.apache.commons.pool2.impl.GenericObjectPool;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.RedisClient;
+import redis.clients.jedis.util.Pool;
 import so.lock.Locks;
 
 /**
@@ -18,14 +18,18 @@ public final class JedisLocks {
 
     /** On the server of a client, with its settings; the client's connections are not used. */
     public static Locks of(RedisClient client) {
-        GenericObjectPool<Connection> pool = client.getPool();
+        return of(client.getPool());
+    }
+
+    /** On the server of a client that has a pool, {@code of(client.getPool())}; it need not be a {@link RedisClient}. */
+    public static Locks of(Pool<Connection> pool) {
         PooledObjectFactory<Connection> factory = pool.getFactory();
-        return new Locks(new JedisWire.Single(() -> factory.makeObject().getObject()));
+        return new Locks(new JedisWire.Single(() -> factory.makeObject().getObject(), "the server"));
     }
 
     /** On one server. */
     public static Locks single(HostAndPort server, JedisClientConfig config) {
-        return new Locks(new JedisWire.Single(() -> new Connection(server, config)));
+        return new Locks(new JedisWire.Single(() -> new Connection(server, config), server.toString()));
     }
 
     /**

@@ -2,6 +2,8 @@ package so.lock.jedis;
 
 import java.util.List;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
@@ -41,6 +43,16 @@ abstract class JedisWire implements Wire {
     }
 
     @Override
+    public String where(String node) {
+        return node;
+    }
+
+    @Override
+    public RuntimeException failure(String text) {
+        return new JedisConnectionException(text);
+    }
+
+    @Override
     public void refresh() {}
 
     @Override
@@ -52,15 +64,31 @@ abstract class JedisWire implements Wire {
             Connection connect() throws Exception;
         }
 
-        private final Opening opening;
+        private static final Pattern ADDRESS = Pattern.compile("\\{([^{}]+:[0-9]+)\\}");
 
-        Single(Opening opening) {
+        private final Opening opening;
+        private volatile String where;
+
+        /** @param where the address, as far as it is known before there was a connection */
+        Single(Opening opening, String where) {
             this.opening = opening;
+            this.where = where;
+        }
+
+        /** In all versions of Jedis, only the text of a connection shows the address. */
+        @Override
+        Connection connect(String node) throws Exception {
+            Connection connection = opening.connect();
+            Matcher address = ADDRESS.matcher(connection.toString());
+            if (address.find()) {
+                where = address.group(1);
+            }
+            return connection;
         }
 
         @Override
-        Connection connect(String node) throws Exception {
-            return opening.connect();
+        public String where(String node) {
+            return where;
         }
     }
 
@@ -70,6 +98,11 @@ abstract class JedisWire implements Wire {
         private final JedisClientConfig config;
         private final Set<HostAndPort> sentinels;
         private final JedisClientConfig sentinelConfig;
+
+        @Override
+        public String where(String node) {
+            return "the master " + master;
+        }
 
         Sentinel(String master, JedisClientConfig config, Set<HostAndPort> sentinels, JedisClientConfig sentinelConfig) {
             this.master = master;

@@ -5,6 +5,7 @@ import io.lettuce.core.RedisFuture;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.output.CommandOutput;
+import io.lettuce.core.output.NestedMultiOutput;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import java.nio.ByteBuffer;
@@ -34,7 +35,7 @@ final class LettuceLine implements Line {
             for (String word : words.subList(1, words.size())) {
                 arguments.add(word);
             }
-            return await(connection.async().dispatch(new Word(words.get(0)), new Reply(), arguments), timeoutMs, onInterrupt);
+            return await(connection.async().dispatch(new Word(words.get(0)), output(words.get(0)), arguments), timeoutMs, onInterrupt);
         } catch (ExecutionException e) {
             throw LettuceWire.failure(e.getCause());
         } catch (TimeoutException e) {
@@ -42,6 +43,10 @@ final class LettuceLine implements Line {
         } catch (RuntimeException e) {
             throw LettuceWire.failure(e);
         }
+    }
+
+    private static CommandOutput<String, String, Object> output(String command) {
+        return command.equals("LOCK.INFO") ? new Nested() : new Reply();
     }
 
     /** Closes the connection. To cancel the future instead would leave the command on the server. */
@@ -98,6 +103,40 @@ final class LettuceLine implements Line {
         @Override
         public void set(long integer) {
             output = integer;
+        }
+    }
+
+    /** A list of numbers, strings, nulls and lists; a map is a list of keys and values. */
+    private static final class Nested extends CommandOutput<String, String, Object> {
+        private final NestedMultiOutput<String, String> all = new NestedMultiOutput<>(StringCodec.UTF8);
+
+        Nested() {
+            super(StringCodec.UTF8, null);
+        }
+
+        @Override
+        public Object get() {
+            return all.get();
+        }
+
+        @Override
+        public void set(ByteBuffer bytes) {
+            all.set(bytes);
+        }
+
+        @Override
+        public void set(long integer) {
+            all.set(integer);
+        }
+
+        @Override
+        public void multi(int count) {
+            all.multi(count);
+        }
+
+        @Override
+        public void complete(int depth) {
+            all.complete(depth);
         }
     }
 }

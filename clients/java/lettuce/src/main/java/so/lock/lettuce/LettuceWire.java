@@ -4,6 +4,7 @@ import io.lettuce.core.ClientOptions;
 import io.lettuce.core.MaintNotificationsConfig;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisConnectionException;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.TimeoutOptions;
@@ -67,6 +68,18 @@ class LettuceWire implements Wire {
     }
 
     @Override
+    public String where(String node) {
+        return uri.getSentinelMasterId() == null
+                ? uri.getHost() + ":" + uri.getPort()
+                : "the master " + uri.getSentinelMasterId();
+    }
+
+    @Override
+    public RuntimeException failure(String text) {
+        return new RedisConnectionException(text);
+    }
+
+    @Override
     public void refresh() {}
 
     void close(StatefulRedisConnection<String, String> connection) {
@@ -116,6 +129,11 @@ class LettuceWire implements Wire {
             } catch (RedisException e) {
                 throw new LinkException(e);
             }
+        }
+
+        @Override
+        public String where(String node) {
+            return node;
         }
 
         /** A node that a redirection names has the settings of any other. */

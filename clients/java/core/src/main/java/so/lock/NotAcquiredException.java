@@ -1,0 +1,39 @@
+package so.lock;
+
+import java.util.List;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * The lock could not be acquired in time; nothing is left on the server. If the last attempt failed because of the
+ * connection, the cause is the library's exception.
+ */
+public final class NotAcquiredException extends TimeoutException implements LockError {
+    private static final long serialVersionUID = 1;
+    private final transient List<String> keys;
+    private final transient List<String> holders;
+
+    NotAcquiredException(Request request, long waitMs, List<String> holders, Throwable cause, String where) {
+        super(request.named() + " was not acquired" + (waitMs == 0 ? "" : " within " + Texts.seconds(waitMs) + " s")
+                + (cause != null ? ": " + Texts.of(cause, where) : Texts.heldBy(holders)));
+        this.keys = request.keys();
+        this.holders = List.copyOf(holders);
+        if (cause != null) {
+            initCause(cause);
+        }
+    }
+
+    @Override
+    public String code() {
+        return "NOTACQUIRED";
+    }
+
+    /** The keys of the lock. */
+    public List<String> keys() {
+        return keys;
+    }
+
+    /** The owners that held the lock just after the wait had timed out, as far as they are known. */
+    public List<String> holders() {
+        return holders;
+    }
+}

@@ -1,0 +1,39 @@
+package so.lock;
+
+import java.math.BigDecimal;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/** Parts of the texts of exceptions and of the log, which are the same in all languages. */
+final class Texts {
+    static final String CLOSED = "these Locks are closed";
+    static final String RELEASED = "it was released before";
+
+    private Texts() {}
+
+    /** Milliseconds as seconds, without trailing zeros. */
+    static String seconds(long ms) {
+        return ms == 0 ? "0" : BigDecimal.valueOf(ms, 3).stripTrailingZeros().toPlainString();
+    }
+
+    static String quoted(List<String> keys) {
+        return keys.stream().map(key -> '"' + key + '"').collect(Collectors.joining(", "));
+    }
+
+    static String heldBy(List<String> holders) {
+        int others = holders.size() - 2;
+        return switch (holders.size()) {
+            case 0 -> "";
+            case 1 -> ": held by " + holders.get(0);
+            case 2 -> ": held by " + holders.get(0) + " and " + holders.get(1);
+            default -> ": held by " + holders.get(0) + ", " + holders.get(1) + " and " + others
+                    + (others == 1 ? " other" : " others");
+        };
+    }
+
+    /** A library's words about a connection, with the server's address. */
+    static String of(Throwable failure, String where) {
+        String text = failure.getMessage() == null ? failure.toString() : failure.getMessage();
+        return text.contains(where) ? text : text + " (" + where + ")";
+    }
+}
