@@ -15,4 +15,8 @@ client-node: ## build the Node package and its runner
 	@chmod +x $(NODE_BUILD)/runner
 
 test-client-node: client-node $(MODULE) ## run the Node package's own tests (SERVER=redis-server)
+	@cd $(NODE_BUILD)/oldest && { cmp -s package-lock.json node_modules/.lock || \
+	    { npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.lock; }; }
+	@cd $(NODE_BUILD)/oldest && rm -rf dist && cp -R ../dist . && MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) \
+	    node --test dist/test/libraries.test.js dist/test/outage.test.js
 	@cd $(NODE_BUILD) && MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) PAGE=$(CURDIR)/docs/clients/node.md npm test --silent

@@ -17,8 +17,7 @@ export interface To {
 
 /** A user's client, of either library, and the locks on it. */
 export interface User {
-  /** The same object until it is closed. */
-  readonly locks: Locks;
+  locks: Locks;
   /** The locks of a new client with the same settings, which is not connected. */
   fresh(): Locks;
   /** Sends a command in the library's ordinary way. In a cluster, `key` selects the node. */
@@ -45,17 +44,17 @@ async function ioredis(to: To, settings: UserSettings): Promise<User> {
         });
   const client = create();
   client.on('error', (error: unknown) => console.error(`user: ${String(error)}`));
-  const locks = () => ioredisLocks(settings.wrong ? (createClient() as never) : client, settings);
-  locks(); // it may throw, so before connecting
+  const locks = ioredisLocks(settings.wrong ? (createClient() as never) : client, settings);
   const connected = await connecting(to, client.connect());
-  return userOf(locks, {
+  return {
+    locks,
     fresh: () => ioredisLocks(create()),
     command: async (_key, name, ...args) => {
       await connected();
       return client.call(name as string, ...args);
     },
     close: async () => client.disconnect(),
-  });
+  };
 }
 
 /** A single server may be away while the client is created. The result waits until the client is connected. */
@@ -65,10 +64,6 @@ async function connecting(to: To, attempt: Promise<unknown>): Promise<() => Prom
     await attempt;
   }
   return () => attempt;
-}
-
-function userOf(locks: () => Locks, rest: Omit<User, 'locks'>): User {
-  return Object.defineProperty(rest, 'locks', { get: locks }) as User;
 }
 
 /** What all kinds of node-redis clients have in common. */
@@ -88,17 +83,17 @@ async function connected<Client extends NodeRedis>(
   command: (client: Client, key: string, args: string[]) => Promise<unknown>,
 ): Promise<User> {
   client.on('error', (error) => console.error(`user: ${String(error)}`));
-  const locks = () => nodeRedisLocks(settings.wrong ? (new Redis({ lazyConnect: true }) as never) : client, settings);
-  locks(); // it may throw, so before connecting
+  const locks = nodeRedisLocks(settings.wrong ? (new Redis({ lazyConnect: true }) as never) : client, settings);
   const connected = await connecting(to, client.connect());
-  return userOf(locks, {
+  return {
+    locks,
     fresh: () => nodeRedisLocks(client.duplicate() as NodeRedis),
     command: async (key, ...args) => {
       await connected();
       return command(client, key, args);
     },
     close: async () => void (await client.destroy()),
-  });
+  };
 }
 
 function nodeRedis(to: To, settings: UserSettings): Promise<User> {

@@ -81,7 +81,7 @@ export class Acquisition {
     this.#background = background;
   }
 
-  /** It was given up by abort() from outside, not because its time was over. */
+  /** It was given up by abort() from outside, not because it timed out. */
   get aborted(): boolean {
     return this.stop.isOver && this.stop.reason !== LATE && this.stop.reason !== UNCONNECTED;
   }
@@ -141,12 +141,12 @@ export class Acquisition {
     return new NotAcquired(this.#spec, waitMs, [...holders], cause);
   }
 
-  /** The error if the server was silent until the end of the wait, undefined if that was not its fault. */
+  /** The error if the server was silent until the end of the wait; undefined if it replied. */
   #silence(waitMs: number): unknown {
     if (this.#connecting) {
       return this.#connections.noNews('connection to', waitMs || LATE_MS);
     }
-    return waitMs === 0 && this.#pending !== null ? this.#connections.noNews('reply from', LATE_MS) : undefined;
+    return this.#pending === null ? undefined : this.#connections.noNews('reply from', waitMs || LATE_MS);
   }
 
   async #askHolders(holders: Set<string>): Promise<void> {

@@ -1,4 +1,4 @@
-import { Redis, type Cluster, type RedisOptions } from 'ioredis';
+import Redis, { type Cluster, type RedisOptions } from 'ioredis'; // its first versions have no other name for Redis
 
 import type { Settings } from './connections.js';
 import type { Address, Connection, Connector } from './connector.js';

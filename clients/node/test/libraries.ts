@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis';
+import Redis from 'ioredis';
 import { createClient, RESP_TYPES } from 'redis';
 
 import type { Locks, Settings } from '../src/index.js';
@@ -46,7 +46,7 @@ export const LIBRARIES: Record<string, Library> = {
         ...(db === undefined ? {} : { database: db }),
         commandOptions: {
           ...(commandMs === undefined ? {} : { timeout: commandMs }),
-          ...(strings ? { typeMapping: { [RESP_TYPES.NUMBER]: String } } : {}),
+          ...(strings && RESP_TYPES /* node-redis 4 has none */ ? { typeMapping: { [RESP_TYPES.NUMBER]: String } } : {}),
         },
       }),
       settings,

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 
-import { Redis } from 'ioredis';
+import Redis from 'ioredis';
 import { createClient } from 'redis';
 
 import { NotAcquired, NotHeld, Refused, type Hold, type Locks } from '../src/index.js';

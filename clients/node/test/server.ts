@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { Redis } from 'ioredis';
+import Redis from 'ioredis';
 
 export async function freePort(): Promise<number> {
   const server = createServer();
@@ -14,11 +14,19 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** The fields of LOCK.INFO's reply that tests read, as ioredis returns them with `replyMapping: 'resp3'`. */
+/** The fields of LOCK.INFO's reply that tests read. */
 export interface Info {
   waiting: number;
   watchers: number;
   waiters: { waited: number }[];
+}
+
+/** A map in a reply, which versions of ioredis return as an object or as a list. */
+function fields(reply: unknown): Record<string, unknown> | null {
+  if (!Array.isArray(reply)) {
+    return reply as Record<string, unknown> | null;
+  }
+  return Object.fromEntries(reply.flatMap((name, at) => (at % 2 === 0 ? [[name, reply[at + 1]]] : [])));
 }
 
 /** A server with the module, for one test file: the paths are MODULE and SERVER. */
@@ -40,7 +48,6 @@ export class TestServer {
       lazyConnect: true,
       retryStrategy: () => 20,
       maxRetriesPerRequest: null,
-      replyMapping: 'resp3',
     });
     this.ask.on('error', () => {});
   }
@@ -71,8 +78,9 @@ export class TestServer {
   }
 
   /** The reply of LOCK.INFO; null if the key has neither holders nor waiters. */
-  info(key: string): Promise<Info | null> {
-    return this.ask.call('LOCK.INFO', key) as Promise<Info | null>;
+  async info(key: string): Promise<Info | null> {
+    const info = fields(await this.ask.call('LOCK.INFO', key));
+    return info && ({ ...info, waiters: (info.waiters as unknown[]).map(fields) } as Info);
   }
 
   /** Waits until the reply of LOCK.INFO is as wanted. */

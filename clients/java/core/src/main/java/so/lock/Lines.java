@@ -109,11 +109,13 @@ final class Lines {
     }
 
     /** The caller has the permit, and keeps it if this succeeds. */
-    private Line fill(Reserve reserve, String node, long ns) throws LinkException, ServerException, InterruptedException {
+    private Line fill(Reserve reserve, String node, long ns)
+            throws LinkException, ServerException, InterruptedException {
         Line line = reserve.line;
         try {
             if (line == null) {
-                line = open(node, ns);
+                Line kept = takeIdle(node);
+                line = kept != null ? kept : open(node, ns);
                 reserved.put(line, reserve);
                 reserve.line = line;
             }

@@ -66,7 +66,7 @@ public record LockOptions(
         return new LockOptions(lease, session, fenced, false, replicas, replicasWait, onLost);
     }
 
-    /** So many replicas, one at least, must acknowledge a grant within this time, which is added to a wait. */
+    /** This number of replicas, one at least, must acknowledge a grant within this time, which is added to a wait. */
     public LockOptions withReplicas(int count, Duration time) {
         if (count < 1) {
             throw new IllegalArgumentException("replicas must be at least 1, not " + count);

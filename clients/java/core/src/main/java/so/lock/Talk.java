@@ -221,7 +221,7 @@ final class Talk {
                 lost();
                 lines.wire.refresh();
                 giveUpAfter(until, e);
-                if (!lines.isConnected() && System.nanoTime() - connectUntil >= 0) {
+                if (waitsFor != null && !lines.isConnected() && System.nanoTime() - connectUntil >= 0) {
                     throw e;
                 }
                 warn(e);
@@ -242,7 +242,7 @@ final class Talk {
     private long patience(long until) {
         long now = System.nanoTime();
         long left = Math.min(connectNs, until + GRACE - now);
-        return Math.max(SHORTEST_CONNECT, lines.isConnected() ? left : Math.min(left, connectUntil - now));
+        return Math.max(SHORTEST_CONNECT, lines.isConnected() || waitsFor == null ? left : Math.min(left, connectUntil - now));
     }
 
     private void warn(LinkException e) {

@@ -47,7 +47,7 @@ public abstract class AdapterContract {
 
     @BeforeEach
     void open() {
-        locks = connect(server.port(), 0, null);
+        locks = connect(server.port(), 0, null).withConnectTimeout(Duration.ofNanos(PATIENCE));
     }
 
     @AfterEach
@@ -198,6 +198,27 @@ public abstract class AdapterContract {
         try (Locks other = connect(1, 0, null)) {
             RuntimeException e = assertThrows(RuntimeException.class, other.lock("a")::tryLock);
             assertFalse(e instanceof LockError, "it must be the library's own: " + e);
+            other.withConnectTimeout(Duration.ofMillis(300));
+            e = assertThrows(RuntimeException.class, other.lock("a")::lock);
+            assertFalse(e instanceof LockError, "it must be the library's own: " + e);
+            NotAcquiredException late =
+                    assertThrows(NotAcquiredException.class, () -> other.lock("a").acquire(Duration.ofMillis(200)));
+            assertTrue(late.getMessage().startsWith("lock \"a\" was not acquired within 0.2 s: "), late.getMessage());
+            assertEquals(e.getClass(), late.getCause().getClass());
+        }
+    }
+
+    @Test
+    void theHolderIsNamed() throws Exception {
+        try (Hold hold = locks.lock("a").acquire(); Locks other = connect(server.port(), 0, null)) {
+            while (true) {
+                NotAcquiredException e =
+                        assertThrows(NotAcquiredException.class, () -> other.lock("a").acquire(Duration.ofMillis(50)));
+                if (!e.holders().isEmpty()) { // otherwise there was no reply in 90 ms
+                    assertEquals("lock \"a\" was not acquired within 0.05 s: held by " + hold.owner(), e.getMessage());
+                    return;
+                }
+            }
         }
     }
 }

@@ -43,6 +43,8 @@ final class JedisLine implements Line {
     public void close() {
         try {
             connection.forceDisconnect();
+        } catch (NoSuchMethodError e) {
+            connection.disconnect(); // Jedis 5 and 6
         } catch (IOException e) {
             throw new AssertionError("a socket is closed quietly", e);
         }

@@ -18,11 +18,11 @@ public final class JedisLocks {
 
     /** On the server of a client, with its settings; the client's connections are not used. */
     public static Locks of(RedisClient client) {
-        return of(client.getPool());
+        return pooled(client.getPool());
     }
 
-    /** On the server of a client that has a pool, {@code of(client.getPool())}; it need not be a {@link RedisClient}. */
-    public static Locks of(Pool<Connection> pool) {
+    /** On the server of another client that has a pool, such as {@code JedisPooled}: {@code pooled(client.getPool())}. */
+    public static Locks pooled(Pool<Connection> pool) {
         PooledObjectFactory<Connection> factory = pool.getFactory();
         return new Locks(new JedisWire.Single(() -> factory.makeObject().getObject(), "the server"));
     }

@@ -33,7 +33,7 @@ final class LettuceLine implements Line {
         try {
             CommandArgs<String, String> arguments = new CommandArgs<>(StringCodec.UTF8);
             for (String word : words.subList(1, words.size())) {
-                arguments.add(word);
+                arguments.addValue(word); // add(String) is ASCII in Lettuce 6
             }
             return await(connection.async().dispatch(new Word(words.get(0)), output(words.get(0)), arguments), timeoutMs, onInterrupt);
         } catch (ExecutionException e) {

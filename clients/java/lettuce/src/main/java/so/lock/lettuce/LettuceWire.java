@@ -39,11 +39,22 @@ class LettuceWire implements Wire {
     LettuceWire(ClientResources resources, ClientOptions options, RedisURI uri) {
         this.redis = RedisClient.create(resources);
         this.uri = uri;
-        redis.setOptions(options.mutate()
+        ClientOptions.Builder ours = options.mutate()
                 .autoReconnect(false)
-                .timeoutOptions(TimeoutOptions.builder().timeoutCommands(false).build())
-                .maintNotificationsConfig(MaintNotificationsConfig.disabled())
-                .build());
+                .timeoutOptions(TimeoutOptions.builder().timeoutCommands(false).build());
+        try {
+            Maintenance.ignore(ours);
+        } catch (NoClassDefFoundError e) {
+            assert e.getMessage() != null; // Lettuce 6 has no such notifications
+        }
+        redis.setOptions(ours.build());
+    }
+
+    /** A class of its own, because Lettuce 6 does not have the class that it uses. */
+    private static final class Maintenance {
+        static void ignore(ClientOptions.Builder options) {
+            options.maintNotificationsConfig(MaintNotificationsConfig.disabled());
+        }
     }
 
     @Override

@@ -1,0 +1,29 @@
+package so.lock.oldest;
+
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import org.junit.jupiter.api.Test;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.JedisPooled;
+import so.lock.AdapterContract;
+import so.lock.Locks;
+import so.lock.ServerProcess;
+import so.lock.jedis.JedisLocks;
+
+class OldestJedisTest extends AdapterContract {
+    @Override
+    protected Locks connect(int port, int database, String password) {
+        DefaultJedisClientConfig config =
+                DefaultJedisClientConfig.builder().database(database).password(password).build();
+        return JedisLocks.pooled(new JedisPooled(new HostAndPort(ServerProcess.HOST, port), config).getPool());
+    }
+
+    /** Otherwise these tests would show nothing. */
+    @Test
+    void itIsTheOldest() {
+        assertNotNull(JedisPooled.class);
+        assertThrows(ClassNotFoundException.class, () -> Class.forName("redis.clients.jedis.RedisClient"));
+    }
+}
