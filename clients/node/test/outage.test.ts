@@ -14,7 +14,7 @@ import { LIBRARIES } from './libraries.js';
 import { freePort, TestServer } from './server.js';
 
 /** How much longer everything may take on a slow machine. */
-const SLOWNESS = Number(process.env.SLOWNESS ?? 1);
+const SLOWNESS = Number(process.env.SLOWNESS ?? 3);
 
 let server: TestServer;
 before(async () => void (server = await TestServer.start()));
