@@ -9,6 +9,8 @@ import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.api.sync.RedisClusterCommands;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import so.lock.Locks;
 import so.lock.lettuce.LettuceLocks;
@@ -43,13 +45,18 @@ final class LettuceFlavour implements Flavour {
         return builder.build();
     }
 
-    /** The server may be away when the client is created, so it is connected when it is first used. */
+    /** The server may be away when the client is created; then it is connected when it is first used. */
     private static final class Lazy implements Supplier<RedisClusterCommands<String, String>> {
         private final Supplier<RedisClusterCommands<String, String>> connecting;
         private RedisClusterCommands<String, String> commands;
 
         Lazy(Supplier<RedisClusterCommands<String, String>> connecting) {
             this.connecting = connecting;
+            // As a program's client: it is connected, unless the server is away.
+            CompletableFuture.runAsync(this::get)
+                    .exceptionally(away -> null)
+                    .completeOnTimeout(null, 2, TimeUnit.SECONDS)
+                    .join();
         }
 
         @Override
