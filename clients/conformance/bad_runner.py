@@ -23,6 +23,9 @@
     leaks      each lock factory leaves a connection
     unclosed   close() closes nothing
     keeps      a hold that was forgotten is renewed for ever
+    greedy     the first try that is refused is a hold
+    slow       a wait ends a second late
+    hasty      a wait ends after a third of its time
 """
 
 import json
@@ -79,13 +82,14 @@ class Hold:
     def acquire(self):
         if FAULT != "unchecked":
             self.check()
-        until = None if self.wait_ms is None else time.monotonic() + self.wait_ms / 1000
+        until = None if self.wait_ms is None else time.monotonic() + self.wait_ms / (3000 if FAULT == "hasty" else 1000)
         began, logged, problem = time.monotonic(), False, None
         self.runner.waits.append(self)
         while True:
             left = None if until is None else until - time.monotonic()
             limit = None if left is None or FAULT == "late" else max(LATE, left) + LATE
-            self.link = self.link or (self.runner.client if FAULT == "shared" else self.runner.connection(limit))
+            connecting = self.runner.connect_timeout if limit is None else min(limit, self.runner.connect_timeout)
+            self.link = self.link or (self.runner.client if FAULT == "shared" else self.runner.connection(connecting))
             sent = time.monotonic()
             try:
                 answer, problem = self._sent(self._words(until), limit), None
@@ -95,7 +99,8 @@ class Hold:
                 self._refuse(error)
             if self.is_cancelled:
                 raise Failure("closed" if self.runner.is_closed else "cancelled", "these Locks are closed")
-            if answer is not None:
+            if answer is not None or FAULT == "greedy" and self.wait_ms == 0 and not self.runner.was_greedy:
+                self.runner.was_greedy = self.runner.was_greedy or answer is None
                 break
             if until is not None and time.monotonic() >= until:
                 self._not_acquired(problem)
@@ -133,6 +138,8 @@ class Hold:
         raise Failure("refused", str(error)) from None
 
     def _not_acquired(self, problem):
+        if FAULT == "slow":
+            time.sleep(1)
         if problem:
             threading.Thread(target=self._give_up, daemon=True).start()
             if self.wait_ms == 0:
@@ -222,7 +229,7 @@ class Hold:
 class Runner:
     def __init__(self):
         self.holds, self.waits, self.leaves, self.ids = {}, [], {}, {}
-        self.has_connected = self.is_closed = False
+        self.has_connected = self.is_closed = self.was_greedy = False
         self.left = []
 
     def connection(self, timeout=None):
