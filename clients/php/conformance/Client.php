@@ -26,7 +26,11 @@ final class Client
     public static function connect(array $to): self
     {
         if ($to['wrong'] ?? false) {
-            Locks::on((new \ReflectionClass(RedisCluster::class))->newInstanceWithoutConstructor());
+            try {
+                Locks::on((new \ReflectionClass(RedisCluster::class))->newInstanceWithoutConstructor());
+            } catch (\TypeError $error) {
+                throw new WrongClient($error->getMessage());
+            }
         }
         $settings = array_map(fn (int|float $ms) => $ms / 1000, array_filter([
             'maxBlock' => $to['max_block_ms'] ?? null,
@@ -56,7 +60,7 @@ final class Client
             throw new BadOption($error->getMessage());
         } catch (\Error $error) {
             // The method has no such parameter.
-            throw new BadOption($error->getMessage());
+            throw str_starts_with($error->getMessage(), 'Unknown named parameter') ? new BadOption($error->getMessage()) : $error;
         }
     }
 
@@ -65,7 +69,7 @@ final class Client
     {
         $key = $lock['keys'][0] ?? '';
         $options = ['lease' => ($lock['lease_ms'] ?? 30000) / 1000, 'session' => $lock['session'] ?? false];
-        $options += isset($lock['replicas']) ? ['replicas' => $lock['replicas']] : [];
+        $options += isset($lock['replicas']) ? ['replicas' => [$lock['replicas'][0], $lock['replicas'][1] / 1000]] : [];
         $options += isset($lock['fenced']) ? ['fenced' => $lock['fenced']] : [];
         $options += $lock['kind'] !== 'semaphore' && isset($lock['permits']) ? ['permits' => $lock['permits']] : [];
         return match ($lock['kind']) {

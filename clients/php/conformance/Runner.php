@@ -15,7 +15,6 @@ use LockSo\NotHeld;
 use RedisClusterException;
 use RedisException;
 use Throwable;
-use TypeError;
 
 /** Answers the driver's requests. Each request that takes time, and each hold, has a process of its own. */
 final class Runner
@@ -71,7 +70,7 @@ final class Runner
             $error instanceof RedisException, $error instanceof RedisClusterException => 'connection',
             $error instanceof BodyError => 'body',
             $error instanceof BadOption, $error instanceof InvalidArgumentException => 'bad_option',
-            $error instanceof TypeError => 'wrong_client',
+            $error instanceof WrongClient => 'wrong_client',
             default => 'other',
         };
     }

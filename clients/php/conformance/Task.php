@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace LockSo\Conformance;
 
 use LockSo\Hold;
-use LockSo\Kind;
 use LockSo\LockError;
 use LockSo\Locks;
 use LockSo\NotHeld;
@@ -22,7 +21,7 @@ final class Task
     private array $watchers = [];
     private bool $lossSent = false;
     /** Whether it was released. */
-    private bool $over = false;
+    private bool $released = false;
 
     /** `$client` is the one of the parent process, whose connections are not used here. */
     public function __construct(private Channel $channel, private array $request, private array $to, private ?Client $client)
@@ -80,10 +79,10 @@ final class Task
         $this->watch($hold);
         while (($message = $this->next($hold)) !== false) {
             if ($message['do'] === 'lost') {
-                $this->answer($message['id'], fn () => ['lost' => $this->lossSent || $hold?->isLost(false)]);
+                $this->answer($message['id'], fn () => ['lost' => $this->lossSent || $hold?->isLost(query: false)]);
                 continue;
             }
-            $this->lossSent = $this->over = true;
+            $this->lossSent = $this->released = true;
             array_walk($this->watchers, fn (Child $watcher) => $watcher->end());
             $this->watchers = [];
             if ($message['do'] === 'close') {
@@ -175,12 +174,12 @@ final class Task
         while (($message = $this->channel->receive(min(self::CHECK, $lease / 10))) === null) {
             // The runner and its children are stopped together.
             Child::waitWhileTheParentIsStopped();
-            if ($this->over) {
+            if ($this->released) {
                 continue;
             }
             try {
                 ($lock['renew'] ?? true) && $hold->keep();
-                $lost = $hold->isLost(false);
+                $lost = $hold->isLost(query: false);
             } catch (NotHeld) {
                 $lost = true;
             } catch (LockError $error) {
@@ -230,9 +229,9 @@ final class Task
         $counter = $this->request['counter'];
         $done = 0;
         for ($i = 0; $i < $times; $i++) {
-            $lock->run(function () use ($client, $lock, $counter, &$done): void {
+            $lock->run(function () use ($client, $counter, &$done): void {
                 $value = (int) $client->redis->get($counter);
-                if ($lock->kind !== Kind::Read) {
+                if ($this->request['lock']['kind'] !== 'read') {
                     $client->redis->set($counter, (string) ($value + 1));
                 }
                 $done++;

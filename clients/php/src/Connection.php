@@ -49,7 +49,7 @@ final class Connection
      * @throws LockError      if the reply is an error
      * @throws RedisException if there is none: close the connection then
      */
-    public function ask(array $words, float $patience): mixed
+    public function send(array $words, float $patience): mixed
     {
         [$reply, $error] = $this->exchange($words, $patience);
         // If the connection breaks, php-redis returns half a line as a reply: a wrong number, a wrong error, or null.
@@ -65,7 +65,7 @@ final class Connection
     public function isAlive(float $patience = 1.0): bool
     {
         try {
-            return Clock::now() - $this->used < 1.0 || $this->ask(['PING'], $patience);
+            return Clock::now() - $this->used < 1.0 || $this->send(['PING'], $patience);
         } catch (RedisException | LockError) {
             return false;
         }

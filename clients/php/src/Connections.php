@@ -53,7 +53,7 @@ final class Connections
         private float $connectTimeout = 5.0,
     ) {
         foreach (['maxBlock' => $maxBlock, 'connectTimeout' => $connectTimeout] as $name => $value) {
-            $value > 0 || throw new InvalidArgumentException("$name must be greater than 0, not $value");
+            $value > 0 && is_finite($value) || throw new InvalidArgumentException("$name must be greater than 0, not $value");
         }
         $this->pid = getmypid();
         $this->holds = new \WeakMap();
@@ -61,11 +61,12 @@ final class Connections
 
     /**
      * Sends a command until it has a reply, again after lost connections, redirections and transient errors; at least
-     * once, and not again after `$until` (by Clock). `$words` returns the command, and how many seconds it may take. A
-     * session's call uses the connection of `$binding`, and leaves the connection of the reply there. `$failed` is
-     * called with each connection error after which it is sent again, and how long the connection had lasted.
+     * once, and not again after `$until` (by Clock). `$words` returns the command, how many seconds it may take, and
+     * whether it is sent again after them because it was to block no longer. A session's call uses the connection of
+     * `$binding`, and leaves the connection of the reply there. `$failed` is called with each connection error after
+     * which it is sent again, and how long the connection had lasted.
      *
-     * @param Closure(): array{list<string|int>, float} $words
+     * @param Closure(): array{0: list<string|int>, 1: float, 2?: bool} $words
      * @throws LockError
      * @throws RedisException
      */
@@ -86,9 +87,9 @@ final class Connections
                 $connection = $binding?->take() ?? $this->take($key, $asking);
                 $connected = Clock::now();
                 $this->connected = true;
-                $command = $words();
+                [$command, $patience, $isCut] = $words() + [2 => false];
                 $sent = true;
-                $reply = $connection->ask(...$command);
+                $reply = $connection->send($command, $patience);
                 $this->keep($connection, $binding);
                 return $reply;
             } catch (LockError $trouble) {
@@ -105,6 +106,10 @@ final class Connections
                 // The server may have closed the connection while it was idle.
                 $atOnce = $connection !== null && !$connection->fresh && Clock::now() - $began < 0.5;
                 $this->unsure = $this->unsure || $sent;
+                if ($sent && $isCut && Clock::now() - $connected >= $patience - 0.01) {
+                    $connection->close();
+                    continue;
+                }
             } catch (Throwable $raised) {
                 // Thrown by a signal handler of the program. Closing the connection ends the wait.
                 $connection?->close();
@@ -136,10 +141,10 @@ final class Connections
         $this->address = $address;
         $connection = Connection::open($scheme . $address, $this->patience($this->timeout), $this->context);
         if (($this->auth ?? false) !== false) {
-            $connection->ask(['AUTH', ...(array) $this->auth], $this->patience());
+            $connection->send(['AUTH', ...(array) $this->auth], $this->patience());
         }
         if ($this->db !== 0) {
-            $connection->ask(['SELECT', $this->db], $this->patience());
+            $connection->send(['SELECT', $this->db], $this->patience());
         }
         $connection->fresh = true;
         return $connection;
@@ -171,11 +176,12 @@ final class Connections
                 if (Clock::now() <= $until && !$withdrawal->send($this, $end)) {
                     $this->owed[] = [$withdrawal, $until];
                 }
-            } catch (LockError) {
-                // An error is a reply, too.
-            } catch (RedisException) {
-                array_push($this->owed, ...array_slice($owed, $i));
-                return;
+            } catch (LockError | RedisException $trouble) {
+                // Another error is a reply, too.
+                if ($trouble instanceof RedisException || $trouble instanceof Refused && $trouble->isTransient()) {
+                    array_push($this->owed, ...array_slice($owed, $i));
+                    return;
+                }
             }
         }
     }
@@ -225,7 +231,7 @@ final class Connections
         }
         if ($asking !== null && str_starts_with($asking, '?')) {
             $connection = $this->open(substr($asking, 1));
-            $connection->ask(['ASKING'], $this->patience());
+            $connection->send(['ASKING'], $this->patience());
             return $connection;
         }
         $node = $this->nodes === [] ? null : $this->nodes[Slot::of($key)] ?? null;

@@ -30,7 +30,7 @@ final class Hold
     private float $expires;
     private int $pid;
 
-    /** @internal `$asked` is when the granted request was sent. */
+    /** @internal `$sent` is when the granted request was sent. */
     public function __construct(
         private Connections $connections,
         private Lock $lock,
@@ -39,28 +39,31 @@ final class Hold
         /** The fencing token, if one was requested. */
         public readonly ?int $token,
         private ?Binding $binding,
-        float $asked,
+        float $sent,
     ) {
         $this->keys = $lock->keys;
         $this->permits = $lock->permits;
         $this->pid = getmypid();
         $connections->holds[$this] = true;
-        // The time of the grant is not known, so the first renewal is early rather than late.
-        $this->renewed = $asked;
-        $this->expires = Clock::now() + $lock->lease;
+        // The time of the grant is not known. After a long wait the first call of `keep` renews the lease.
+        $this->renewed = $sent;
+        $now = Clock::now();
+        $this->expires = ($now - $sent < $lock->lease / 3 ? $sent : $now) + $lock->lease;
     }
 
     /**
      * Renews the lease from now on, for its own length or for `$lease` seconds. A session is bound to a new connection
      * if it has lost its own. After connection errors this is repeated until the lease expires.
      *
-     * @throws NotHeld        if it is lost
+     * @throws NotHeld        if it is lost or was released, or in a fork
      * @throws NoReplicas     if too few replicas acknowledged it; the lease is renewed on the master
      * @throws LockError      if the server refuses
      * @throws RedisException if the server cannot be reached
      */
     public function renew(?float $lease = null): void
     {
+        $lease === null || Lock::checkPositive('lease', $lease);
+        $this->checkOwned();
         $this->renewUntil($this->end(), $lease);
     }
 
@@ -69,11 +72,12 @@ final class Hold
      * for waits. A session is bound to a new connection if it has lost its own, which is checked every 0.3 seconds. If
      * the server cannot be reached, this is no error until the lease expires.
      *
-     * @throws NotHeld   if it is lost: stop
+     * @throws NotHeld   if it is lost: stop; or if it was released, or in a fork
      * @throws LockError if the server refuses
      */
     public function keep(): void
     {
+        $this->checkOwned();
         $often = $this->binding === null ? INF : self::GRACE;
         if (!$this->lost && Clock::now() < $this->renewed + min($this->lock->lease / 3, $often)) {
             return;
@@ -95,25 +99,27 @@ final class Hold
     /**
      * Whether the lock is lost: according to the server, or because the lease has expired by the clock. Never after a
      * release that succeeded. While the server cannot be reached, only the clock counts: one lease from the last
-     * confirmation. `$ask` false: what is known without a command.
+     * confirmation. `$query` false: what is known without a command. A fork knows nothing of the parent's renewals, so
+     * there only the server counts.
      */
-    public function isLost(bool $ask = true): bool
+    public function isLost(bool $query = true): bool
     {
         if ($this->lost || $this->released) {
             return $this->lost;
         }
-        if ($this->binding === null && Clock::now() >= $this->expires) {
+        $inherited = $this->isInherited();
+        if (!$inherited && $this->binding === null && Clock::now() >= $this->expires) {
             return $this->lost = true;
         }
-        if (!$ask) {
+        if (!$query) {
             return false;
         }
         try {
-            $this->binding === null ? $this->look() : $this->renewUntil($this->soon());
+            $inherited || $this->binding === null ? $this->query() : $this->renewUntil($this->soon());
         } catch (NotHeld) {
             $this->lost = true;
         } catch (RedisException | LockError) {
-            $this->lost = Clock::now() >= $this->expires;
+            $this->lost = !$inherited && Clock::now() >= $this->expires;
         }
         return $this->lost;
     }
@@ -151,9 +157,7 @@ final class Hold
      */
     public function release(): void
     {
-        if ($this->released || $this->isInherited()) {
-            throw $this->notHeld($this->released ? 'it was released before' : 'it belongs to the parent process');
-        }
+        $this->checkOwned();
         $this->releaseUntil($this->end());
     }
 
@@ -180,6 +184,14 @@ final class Hold
         }
     }
 
+    /** A fork that renewed a session would bind it to its own connection, and end it with that. */
+    private function checkOwned(): void
+    {
+        if ($this->released || $this->isInherited()) {
+            throw $this->notHeld($this->released ? 'it was released before' : 'it belongs to the parent process');
+        }
+    }
+
     /** Until when a command is repeated. */
     private function end(): float
     {
@@ -197,7 +209,7 @@ final class Hold
         $began = Clock::now();
         try {
             foreach ($this->keys as $key) {
-                $this->ask(['LOCK.RENEW', $key, $this->owner, ...$this->lock->leaseWords($lease)], $until);
+                $this->send(['LOCK.RENEW', $key, $this->owner, ...$this->lock->leaseWords($lease)], $until);
             }
         } catch (NotHeld) {
             $this->lost = true;
@@ -215,7 +227,7 @@ final class Hold
             $this->binding->connection = $connection;
         }
         try {
-            $this->ask($this->lock->releaseWords($this->owner), $until);
+            $this->send($this->lock->releaseWords($this->owner), $until);
         } catch (NotHeld) {
             // The first one may have been executed, if it was in time.
             $repeated = $this->connections->unsure && !$this->lost && ($this->binding !== null || Clock::now() < $this->expires);
@@ -236,7 +248,7 @@ final class Hold
     {
         foreach ($this->keys as $key) {
             try {
-                $this->ask(['LOCK.RELEASE', $key, $this->owner], $until);
+                $this->send(['LOCK.RELEASE', $key, $this->owner], $until);
             } catch (NotHeld) {
                 // This key was lost.
             }
@@ -247,20 +259,20 @@ final class Hold
     {
         $expired = $this->binding === null && Clock::now() >= $this->expires;
         $why ??= $expired ? 'its lease expired' : 'the server reported its loss';
-        return new NotHeld("{$this->lock->named()} is not held: $why", 'NOTHELD');
+        return new NotHeld("{$this->lock->named()} is not held: $why", reason: 'NOTHELD');
     }
 
     /** @throws NotHeld if it is lost according to the server */
-    private function look(): void
+    private function query(): void
     {
         foreach ($this->keys as $key) {
-            if ($this->ask(['LOCK.WATCH', $key, $this->owner], Clock::now()) === true) {
+            if ($this->send(['LOCK.WATCH', $key, $this->owner], Clock::now()) === true) {
                 throw $this->notHeld('the server reported its loss');
             }
         }
     }
 
-    private function ask(array $words, float $until): mixed
+    private function send(array $words, float $until): mixed
     {
         return $this->connections->call($this->keys[0], function () use ($words): array {
             // After the lease has expired the reply is of no use, but a release must be sent; a session may still
@@ -268,6 +280,6 @@ final class Hold
             $left = $this->expires - Clock::now();
             $left = $left <= 0.2 && $this->binding !== null ? Connections::PATIENCE : max(0.2, min(Connections::PATIENCE, $left));
             return [$words, $this->connections->patience($left + $this->lock->replicaTime())];
-        }, $until, $this->binding);
+        }, $until, $this->isInherited() ? null : $this->binding);
     }
 }

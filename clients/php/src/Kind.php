@@ -4,26 +4,26 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** The kinds of locks, with the command that acquires one. */
+/** The kinds of locks, as texts name them. @internal */
 enum Kind: string
 {
-    case Lock = 'LOCK.ACQUIRE';
-    case Fair = 'LOCK.FAIR';
-    case Read = 'LOCK.RWREAD';
-    case Write = 'LOCK.RWWRITE';
-    case Multi = 'LOCK.MACQUIRE';
-    case Semaphore = 'LOCK.SEMAPHORE';
+    case Lock = 'lock';
+    case Fair = 'fair lock';
+    case Read = 'read lock';
+    case Write = 'write lock';
+    case Multi = 'multi-key lock';
+    case Semaphore = 'semaphore';
 
-    /** How texts name it. */
-    public function name(): string
+    /** The command that acquires one. */
+    public function command(): string
     {
         return match ($this) {
-            self::Lock => 'lock',
-            self::Fair => 'fair lock',
-            self::Read => 'read lock',
-            self::Write => 'write lock',
-            self::Multi => 'multi-key lock',
-            self::Semaphore => 'semaphore',
+            self::Lock => 'LOCK.ACQUIRE',
+            self::Fair => 'LOCK.FAIR',
+            self::Read => 'LOCK.RWREAD',
+            self::Write => 'LOCK.RWWRITE',
+            self::Multi => 'LOCK.MACQUIRE',
+            self::Semaphore => 'LOCK.SEMAPHORE',
         };
     }
 }

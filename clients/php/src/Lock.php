@@ -21,6 +21,7 @@ final class Lock
     /** @internal */
     public function __construct(
         private Connections $connections,
+        /** @internal */
         public readonly Kind $kind,
         public readonly array $keys,
         public readonly float $lease,
@@ -33,8 +34,10 @@ final class Lock
         $keys !== [] || throw new InvalidArgumentException('keys must not be empty');
         self::checkPositive('lease', $lease);
         if ($replicas !== null) {
-            $replicas[0] >= 1 || throw new InvalidArgumentException("replicas must be at least 1, not $replicas[0]");
-            self::checkPositive('replicas: the time', $replicas[1]);
+            [$number, $time] = array_values($replicas) + [null, null];
+            is_int($number) && (is_int($time) || is_float($time)) || throw new InvalidArgumentException('replicas must be [n, seconds]');
+            $number >= 1 || throw new InvalidArgumentException("replicas must be at least 1, not $number");
+            self::checkPositive('replicas: the time', $time);
         }
         $limit >= 1 || throw new InvalidArgumentException("limit must be at least 1, not $limit");
         if ($permits < 1 || $permits > $limit) {
@@ -47,9 +50,25 @@ final class Lock
      *
      * @throws NotAcquired    if it could not be acquired in time
      * @throws LockError      if the server refuses
-     * @throws RedisException if the server was never reached, or could not be asked by a try
+     * @throws RedisException if the server was never reached, or did not reply to a try
      */
     public function acquire(?float $wait = null): Hold
+    {
+        return $this->attempt($wait, true);
+    }
+
+    /** The same as acquire, but returns null instead of throwing NotAcquired; without an argument it does not wait. */
+    public function tryAcquire(?float $wait = 0.0): ?Hold
+    {
+        try {
+            return $this->attempt($wait, false);
+        } catch (NotAcquired) {
+            return null;
+        }
+    }
+
+    /** `$named`: whether the error is to name the holders. */
+    private function attempt(?float $wait, bool $named): Hold
     {
         $wait === null || $wait >= 0 || throw new InvalidArgumentException("wait must not be negative, not $wait");
         $owner = self::newOwner();
@@ -58,10 +77,10 @@ final class Lock
         $this->connections->deadline = $deadline;
         $this->connections->settle(min(0.5, ($wait ?? INF) / 2 + 0.03));
         $binding = $this->session ? new Binding() : null;
-        $asked = null;
-        $words = function () use ($owner, $until, $deadline, &$asked): array {
-            $asked = Clock::now();
-            return $this->acquireWords($owner, $until - $asked, $deadline - $asked);
+        $sent = null;
+        $words = function () use ($owner, $until, $deadline, &$sent): array {
+            $sent = Clock::now();
+            return $this->acquireWords($owner, $until - $sent, $deadline - $sent);
         };
         $doubt = false;
         $unsure = true;
@@ -70,23 +89,23 @@ final class Lock
                 $reply = $this->connections->call($this->keys[0], $words, $until, $binding, $this->outage(...));
                 $this->inOutage = false;
                 if (is_int($reply)) {
-                    $hold = new Hold($this->connections, $this, $owner, $this->fenced ? $reply : null, $binding, $asked);
+                    $hold = new Hold($this->connections, $this, $owner, $this->fenced ? $reply : null, $binding, $sent);
                     $unsure = false;
                     return $hold;
                 }
                 $doubt = $doubt || $this->connections->unsure;
             } while (Clock::now() < $until);
             $unsure = $doubt;
-            throw NotAcquired::within($this->named(), $wait, $this->holders($deadline));
+            throw NotAcquired::within($this->named(), $wait, $named ? $this->holders($deadline) : []);
         } catch (LockError | RedisException $error) {
             $unsure = $doubt || $this->connections->unsure;
             $passes = $error instanceof RedisException || $error instanceof Refused && $error->isTransient();
-            // A try that could not ask the server throws the error itself: null only means that it is held.
+            // A try without a reply throws the error itself: null only means that it is held.
             $timedOut = $passes && $wait > 0 && Clock::now() >= $until;
             throw $timedOut ? NotAcquired::within($this->named(), $wait, [], $error) : $error;
         } finally {
             $this->inOutage = false;
-            if ($unsure && $asked !== null) {
+            if ($unsure && $sent !== null) {
                 $this->giveUp($owner, $deadline);
             }
             $this->connections->deadline = INF;
@@ -96,17 +115,7 @@ final class Lock
     /** How texts name it. @internal */
     public function named(): string
     {
-        return $this->kind->name() . ' "' . implode('", "', $this->keys) . '"';
-    }
-
-    /** The same as acquire, but returns null instead of throwing NotAcquired; without an argument it does not wait. */
-    public function tryAcquire(?float $wait = 0.0): ?Hold
-    {
-        try {
-            return $this->acquire($wait);
-        } catch (NotAcquired) {
-            return null;
-        }
+        return $this->kind->value . ' "' . implode('", "', $this->keys) . '"';
     }
 
     /**
@@ -135,7 +144,7 @@ final class Lock
     {
         return $this->kind === Kind::Multi
             ? ['LOCK.MRELEASE', count($this->keys), ...$this->keys, $owner]
-            : ['LOCK.RELEASE', $this->keys[0], $owner, ...$this->which()];
+            : ['LOCK.RELEASE', $this->keys[0], $owner, ...$this->selection()];
     }
 
     /** The arguments for the lease or the session, and for the replicas. @internal */
@@ -143,18 +152,18 @@ final class Lock
     {
         return [
             ...($this->session ? ['SESSION'] : ['PX', self::milliseconds($lease ?? $this->lease)]),
-            ...($this->replicas === null ? [] : ['REPLICAS', ...$this->replicas]),
+            ...($this->replicas === null ? [] : ['REPLICAS', $this->replicas[0], self::milliseconds($this->replicas[1])]),
         ];
     }
 
     /** Seconds that replicas have to acknowledge it; the server does not reply meanwhile. @internal */
     public function replicaTime(): float
     {
-        return ($this->replicas[1] ?? 0) / 1000;
+        return (float) ($this->replicas[1] ?? 0.0);
     }
 
     /** The arguments after the key and the owner that select a hold of this kind. */
-    private function which(): array
+    private function selection(): array
     {
         return match ($this->kind) {
             Kind::Read => ['READ'],
@@ -164,7 +173,10 @@ final class Lock
         };
     }
 
-    /** The command that waits for the lock `$left` seconds at most, and how many seconds the reply may take. */
+    /**
+     * The command that waits for the lock `$left` seconds at most, how many seconds the reply may take, and whether it
+     * is cut then.
+     */
     private function acquireWords(string $owner, float $left, float $patience): array
     {
         $call = max(0.0, min($left, $this->connections->maxBlock));
@@ -172,18 +184,19 @@ final class Lock
         // that is left.
         $block = $this->kind === Kind::Fair ? $left : $call;
         $words = [
-            $this->kind->value,
+            $this->kind->command(),
             ...($this->kind === Kind::Multi ? [count($this->keys)] : []),
             ...$this->keys,
             $owner,
-            ...($this->kind === Kind::Semaphore ? [$this->limit, ...$this->which()] : []),
+            ...($this->kind === Kind::Semaphore ? [$this->limit, ...$this->selection()] : []),
             ...$this->leaseWords(),
             ...($this->fenced ? ['FENCED'] : []),
             'ONCE',
             // BLOCK 0 has no limit; without BLOCK the command does not wait.
             ...($left > 0.0 ? ['BLOCK', $block === INF ? 0 : self::milliseconds($block)] : []),
         ];
-        return [$words, max(0.01, min($call + $this->replicaTime() + Connections::PATIENCE, $patience))];
+        $isCut = $block > $call;
+        return [$words, $isCut ? $call : max(0.01, min($call + $this->replicaTime() + Connections::PATIENCE, $patience)), $isCut];
     }
 
     /**
@@ -196,7 +209,7 @@ final class Lock
         $left = max(0.02, min(Connections::PATIENCE, $deadline - $now, $this->lease));
         $cancel = ['LOCK.CANCEL', $this->keys[0], $owner];
         $multi = $this->kind === Kind::Multi;
-        $commands = $multi ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->which()]];
+        $commands = $multi ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->selection()]];
         $withdrawal = new Withdrawal($this->keys[0], $commands);
         try {
             $this->connections->deadline = $now + $left;
@@ -217,13 +230,13 @@ final class Lock
         $this->inOutage = true;
     }
 
-    /** The owners that hold it, if there is time to ask. @return list<string> */
+    /** The owners that hold it, if there is time left. @return list<string> */
     private function holders(float $deadline): array
     {
         $fields = fn (?array $flat): array => array_column(array_chunk($flat ?? [], 2), 1, 0);
         $holders = [];
         for ($i = 0; $holders === [] && $i < count($this->keys) && $deadline - Clock::now() > 0.005; $i++) {
-            $words = fn () => [['LOCK.INFO', $this->keys[$i]], $deadline - Clock::now()];
+            $words = fn () => [['LOCK.INFO', $this->keys[$i], 'COUNT', 0], $deadline - Clock::now()];
             try {
                 $holders = $fields($this->connections->call($this->keys[$i], $words, 0.0))['holders'] ?? [];
             } catch (LockError | RedisException) {
@@ -233,7 +246,8 @@ final class Lock
         return array_map(fn (array $one) => $fields($one)['owner'], $holders);
     }
 
-    private static function checkPositive(string $name, float $value): void
+    /** @internal */
+    public static function checkPositive(string $name, float $value): void
     {
         if (!($value > 0 && is_finite($value))) {
             throw new InvalidArgumentException("$name must be greater than 0, not $value");

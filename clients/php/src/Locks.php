@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo;
 
+use Closure;
 use InvalidArgumentException;
 use Redis;
 use RedisCluster;
@@ -14,7 +15,7 @@ use RedisException;
  *
  * Options of all six kinds of locks: `lease`: seconds until a hold that is not renewed ends; `session`: the server
  * renews the lease, for as long as the hold's own connection lives; `fenced`: the hold has a fencing token; `replicas`
- * [n, milliseconds]: n replicas must acknowledge the grant within this time.
+ * [n, seconds]: n replicas must acknowledge the grant within this time.
  */
 final class Locks
 {
@@ -56,9 +57,12 @@ final class Locks
         float $connectTimeout = 5.0,
     ): self {
         $seeds = is_array($cluster) ? $cluster : array_map(fn ($node) => implode(':', $node), $cluster->_masters());
-        $find = static function (Connections $connections) use ($seeds): Connection {
-            return self::first($seeds, fn (string $seed) => $connections->open($seed));
-        };
+        $find = self::first($seeds, static function (Connections $connections, string $seed): Connection {
+            $connection = $connections->open($seed);
+            // A node that does not respond accepts connections nevertheless.
+            $connection->send(['PING'], $connections->patience());
+            return $connection;
+        });
         return new self(new Connections($find, $tls ? 'tls://' : '', $auth, context: $context, maxBlock: $maxBlock, connectTimeout: $connectTimeout));
     }
 
@@ -79,14 +83,13 @@ final class Locks
         float $connectTimeout = 5.0,
     ): self {
         $scheme = $tls ? 'tls://' : '';
-        $asked = new Connections(fn () => null, $scheme, $sentinelAuth, context: $context);
-        $find = static function (Connections $connections) use ($sentinels, $master, $asked): Connection {
-            return self::first($sentinels, static function (string $sentinel) use ($connections, $master, $asked) {
-                $words = ['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', $master];
-                $node = $asked->open($sentinel)->ask($words, Connections::PATIENCE);
-                return $connections->open(is_array($node) ? implode(':', $node) : throw new RedisException("$sentinel knows no $master"));
-            });
-        };
+        $monitors = new Connections(fn () => null, $scheme, $sentinelAuth, context: $context);
+        $find = self::first($sentinels, static function (Connections $connections, string $sentinel) use ($master, $monitors): Connection {
+            $monitors->deadline = $connections->deadline;
+            $words = ['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', $master];
+            $node = $monitors->open($sentinel)->send($words, $monitors->patience());
+            return $connections->open(is_array($node) ? implode(':', $node) : throw new RedisException("$sentinel knows no $master"));
+        });
         return new self(new Connections($find, $scheme, $auth, $db, context: $context, maxBlock: $maxBlock, connectTimeout: $connectTimeout));
     }
 
@@ -153,17 +156,28 @@ final class Locks
         return new Lock($this->connections, Kind::Semaphore, [$key], $lease, $session, false, $replicas, $limit, $permits);
     }
 
-    /** The result of `$try` for the first address for which it succeeds. */
-    private static function first(array $addresses, callable $try): Connection
+    /**
+     * Connects by `$try` to the first address for which it succeeds, beginning after those that failed last. What is
+     * left until the deadline is shared by the addresses, because one of them may not respond.
+     */
+    private static function first(array $addresses, Closure $try): Closure
     {
-        $trouble = new InvalidArgumentException('no address is given');
-        foreach ($addresses as $address) {
-            try {
-                return $try($address);
-            } catch (RedisException $failure) {
-                $trouble = $failure;
+        $addresses !== [] || throw new InvalidArgumentException('no address is given');
+        return static function (Connections $connections) use (&$addresses, $try): Connection {
+            $deadline = $connections->deadline;
+            $left = count($addresses);
+            foreach ($addresses as $address) {
+                $now = Clock::now();
+                $connections->deadline = $now + min(Connections::PATIENCE, ($deadline - $now) / $left--);
+                try {
+                    return $try($connections, $address);
+                } catch (RedisException | LockError $trouble) {
+                    $addresses[] = array_shift($addresses);
+                } finally {
+                    $connections->deadline = $deadline;
+                }
             }
-        }
-        throw $trouble;
+            throw $trouble;
+        };
     }
 }

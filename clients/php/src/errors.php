@@ -8,23 +8,23 @@ namespace LockSo;
 class LockError extends \RuntimeException
 {
     /** `$reason` is the error code of the server's reply, such as "NOTHELD"; empty without a reply. */
-    public function __construct(string $message, public readonly string $reason = '', ?\Throwable $previous = null)
+    public function __construct(string $message = '', int $code = 0, ?\Throwable $previous = null, public readonly string $reason = '')
     {
-        parent::__construct($message, 0, $previous);
+        parent::__construct($message, $code, $previous);
     }
 
-    /** The exception for an error reply of the server at this address. */
+    /** The exception for an error reply of the server at this address. @internal */
     public static function of(string $text, string $address = 'the server'): self
     {
         if (str_starts_with($text, 'ERR unknown command')) {
-            return new ModuleMissing("unknown command: is lock.so loaded on $address?", 'ERR');
+            return new ModuleMissing("unknown command: is lock.so loaded on $address?", reason: 'ERR');
         }
         $reason = explode(' ', $text, 2)[0];
         return match ($reason) {
-            'NOTHELD' => new NotHeld($text, $reason),
-            'DEADLOCK' => new Deadlock($text, $reason),
-            'NOREPLICAS' => new NoReplicas($text, $reason),
-            default => new Refused($text, $reason),
+            'NOTHELD' => new NotHeld($text, reason: $reason),
+            'DEADLOCK' => new Deadlock($text, reason: $reason),
+            'NOREPLICAS' => new NoReplicas($text, reason: $reason),
+            default => new Refused($text, reason: $reason),
         };
     }
 }
@@ -46,7 +46,7 @@ final class NotAcquired extends LockError
         $all = $others < 1 ? $first : "$first and $others other" . ($others > 1 ? 's' : '');
         $after = $cause !== null ? ": {$cause->getMessage()}" : ($holders === [] ? '' : ": held by $all");
         $reason = $cause instanceof LockError ? $cause->reason : '';
-        $error = new self("$named was not acquired" . ($wait > 0 ? " within $wait s" : '') . $after, $reason, $cause);
+        $error = new self("$named was not acquired" . ($wait > 0 ? " within $wait s" : '') . $after, 0, $cause, $reason);
         $error->holders = $holders;
         return $error;
     }
@@ -72,13 +72,8 @@ final class NoReplicas extends LockError
 {
 }
 
-/** The server does not know the commands of lock.so. */
-final class ModuleMissing extends LockError
-{
-}
-
 /** Any other error reply of the server; `$reason` is its code. */
-final class Refused extends LockError
+class Refused extends LockError
 {
     private const TRANSIENT = ['READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN'];
 
@@ -87,4 +82,9 @@ final class Refused extends LockError
     {
         return in_array($this->reason, self::TRANSIENT, true);
     }
+}
+
+/** The server does not know the commands of lock.so. */
+final class ModuleMissing extends Refused
+{
 }

@@ -49,8 +49,8 @@ final class FakeServerTest extends TestCase
         $errors = [self::REFUSED, "-LOADING\r\n", "-CLUSTERDOWN x\r\n", "-TRYAGAIN x\r\n", "-MASTERDOWN x\r\n", "-UNBLOCKED x\r\n"];
         $hold = $this->locks([...$errors, ":1\r\n", ":0\r\n"])->lock('k')->acquire();
         $hold->release();
-        $asked = array_map(fn () => $this->command(), $errors);
-        self::assertSame([$hold->owner], array_values(array_unique(array_column($asked, 2))), 'the same owner');
+        $sent = array_map(fn () => $this->command(), $errors);
+        self::assertSame([$hold->owner], array_values(array_unique(array_column($sent, 2))), 'the same owner');
         self::assertSame(['LOCK.ACQUIRE', 'k', $hold->owner, 'PX', '30000', 'ONCE', 'BLOCK', '30000'], $this->command());
         self::assertSame(['LOCK.RELEASE', 'k', $hold->owner], $this->command());
     }
@@ -79,9 +79,18 @@ final class FakeServerTest extends TestCase
         usleep(220_000);
         $hold->keep();
         $hold->keep();
-        self::assertFalse($hold->isLost(false));
+        self::assertFalse($hold->isLost(query: false));
         $hold->release();
         self::assertSame(['LOCK.ACQUIRE', 'LOCK.RENEW', 'LOCK.RENEW'], [$this->command()[0], $this->command()[0], $this->command()[0]]);
+    }
+
+    /** The server granted it before the reply arrived, at worst when it received the request. */
+    public function testTheLeaseIsCountedFromTheRequest(): void
+    {
+        $hold = $this->locks([0.25, ":1\r\n", ":0\r\n"])->lock('k', lease: 0.9)->acquire();
+        self::assertFalse($hold->isLost(query: false));
+        usleep(700_000);
+        self::assertTrue($hold->isLost(query: false));
     }
 
     public function testAfterALostReplyTheRequestIsSentAgain(): void
@@ -89,9 +98,9 @@ final class FakeServerTest extends TestCase
         $hold = $this->locks([null, ":7\r\n", null, "-NOTHELD x\r\n"])->fair('k', fenced: true)->acquire(50.0);
         self::assertSame(7, $hold->token);
         foreach ([50000, 49999] as $most) {
-            $asked = $this->command();
-            $left = (int) array_pop($asked);
-            self::assertSame(['LOCK.FAIR', 'k', $hold->owner, 'PX', '30000', 'FENCED', 'ONCE', 'BLOCK'], $asked);
+            $sent = $this->command();
+            $left = (int) array_pop($sent);
+            self::assertSame(['LOCK.FAIR', 'k', $hold->owner, 'PX', '30000', 'FENCED', 'ONCE', 'BLOCK'], $sent);
             self::assertLessThanOrEqual($most, $left, 'the rest of the wait');
             self::assertGreaterThan(30000, $left);
         }
@@ -150,8 +159,8 @@ final class FakeServerTest extends TestCase
             $lock->acquire(0.0);
             self::fail('the connection was closed');
         } catch (RedisException) {
-            $asked = $this->command();
-            $owner = $asked[$asked[0] === 'LOCK.MACQUIRE' ? 4 : 2];
+            $sent = $this->command();
+            $owner = $sent[$sent[0] === 'LOCK.MACQUIRE' ? 4 : 2];
         }
         // What could not be sent in time is sent at the end.
         unset($lock);
@@ -161,7 +170,8 @@ final class FakeServerTest extends TestCase
     }
 
     /**
-     * Locks on a server with these replies, one to each command. After null or half a line it closes the connection.
+     * Locks on a server with these replies, one to each command; a number is a pause in seconds before the next one.
+     * After null or half a line it closes the connection.
      */
     private function locks(array $replies): Locks
     {
@@ -195,6 +205,10 @@ final class FakeServerTest extends TestCase
                 }
                 fwrite($report, json_encode($words) . "\n");
                 $reply = array_shift($replies);
+                if (is_float($reply)) {
+                    usleep((int) ($reply * 1e6));
+                    $reply = array_shift($replies);
+                }
                 // After half a line, too, the connection is closed.
                 $reply === null || fwrite($connection, $reply);
                 if (!str_ends_with($reply ?? '', "\n")) {

@@ -66,7 +66,7 @@ final class HoldTest extends LocksTestCase
         $hold = $this->locks->lock('k', lease: 4.0)->acquire();
         self::$server->signal(SIGSTOP);
         try {
-            self::assertFalse($hold->isLost(false));
+            self::assertFalse($hold->isLost(query: false));
             // It waits for a reply until the lease expires, plus the rounding of read time-outs, and not longer.
             self::assertLessThan(8.0, $this->timed(fn () => $this->waitFor(fn () => $hold->isLost(), 'the lease to expire')));
             $this->expectException(NotHeld::class);
@@ -118,32 +118,74 @@ final class HoldTest extends LocksTestCase
     }
 
     /** @dataProvider leaving */
-    public function testAForkThatLeavesChangesNothing(callable $leave): void
+    public function testAForkThatLeavesChangesNothing(callable $leave, string $error): void
     {
-        $pids = [];
-        $owner = $this->locks->lock('k')->run(function ($hold) use ($leave, &$pids): string {
-            $pids[] = $this->meanwhile(fn () => $leave($hold, $this->locks));
-            pcntl_waitpid($pids[0], $status);
-            self::assertSame([$hold->owner], $this->owners('k'));
-            return $hold->owner;
-        });
-        self::assertNotSame('', $owner);
-        self::assertNull($this->info('k'));
+        foreach ([false, true] as $session) {
+            $this->locks->lock('k', session: $session)->run(function ($hold) use ($leave, $error): void {
+                $before = $this->info('k')['holders'];
+                $pid = $this->meanwhile(function () use ($leave, $hold): void {
+                    try {
+                        $leave($hold, $this->locks);
+                        $text = '';
+                    } catch (\Throwable $raised) {
+                        $text = $raised->getMessage();
+                    }
+                    self::$server->client()->rPush('left', $text);
+                });
+                pcntl_waitpid($pid, $status);
+                self::assertSame($error, $this->redis->lPop('left'));
+                // The same owner, on the same connection.
+                self::assertSame($before[0][1], $this->info('k')['holders'][0][1]);
+                self::assertSame($before[0][9], $this->info('k')['holders'][0][9]);
+            });
+            self::assertNull($this->info('k'));
+        }
     }
 
     public function leaving(): array
     {
+        $refused = 'lock "k" is not held: it belongs to the parent process';
         return [
-            'release' => [function ($hold): void {
-                try {
-                    $hold->release();
-                } catch (NotHeld $error) {
-                    self::assertSame('lock "k" is not held: it belongs to the parent process', $error->getMessage());
-                }
-            }],
-            'close' => [fn ($hold, $locks) => $locks->close()],
-            'a failed body' => [fn ($hold) => $hold->drop()],
+            'release' => [fn ($hold) => $hold->release(), $refused],
+            'renew' => [fn ($hold) => $hold->renew(), $refused],
+            'keep' => [fn ($hold) => $hold->keep(), $refused],
+            'isLost' => [fn ($hold) => $hold->isLost() && throw new \LogicException('it is held'), ''],
+            'close' => [fn ($hold, $locks) => $locks->close(), ''],
+            'a failed body' => [fn ($hold) => $hold->drop(), ''],
         ];
+    }
+
+    public function testAForkLearnsFromTheServerOnly(): void
+    {
+        $hold = $this->locks->lock('k', lease: 0.4)->acquire();
+        $pid = $this->meanwhile(function () use ($hold): void {
+            self::$server->client()->blPop(['renewed'], 20);
+            usleep(450_000);
+            $found = [$hold->isLost(query: false), $hold->isLost()];
+            self::$server->client()->rawCommand('LOCK.FORCE', 'k');
+            self::$server->client()->rPush('found', json_encode([...$found, $hold->isLost()]));
+        });
+        $hold->renew(20.0);
+        $this->redis->rPush('renewed', 1);
+        self::assertSame(['found', '[false,false,true]'], $this->redis->blPop(['found'], 20));
+        pcntl_waitpid($pid, $status);
+    }
+
+    public function testAReleasedHoldIsNotRenewed(): void
+    {
+        foreach ([fn ($hold) => $hold->release(), fn () => $this->locks->close()] as $end) {
+            $hold = $this->locks->lock('k')->acquire();
+            $end($hold);
+            foreach (['keep', 'renew', 'release'] as $method) {
+                try {
+                    $hold->$method();
+                    self::fail('it was released');
+                } catch (NotHeld $error) {
+                    self::assertSame('lock "k" is not held: it was released before', $error->getMessage());
+                }
+            }
+            self::assertFalse($hold->isLost());
+        }
     }
 
     public function testAForkThatReturnsFromTheBodyChangesNothing(): void
@@ -173,7 +215,7 @@ final class HoldTest extends LocksTestCase
                 $this->redis->ping();
                 return $this->info('k') === null;
             }, 'the server to close the idle connection');
-            $this->expectExceptionObject(new NotHeld('lock "k" is not held: the server reported its loss', 'NOTHELD'));
+            $this->expectExceptionObject(new NotHeld('lock "k" is not held: the server reported its loss', reason: 'NOTHELD'));
             $hold->release();
         } finally {
             $this->redis->rawCommand('CONFIG', 'SET', 'timeout', 0);
@@ -238,16 +280,16 @@ final class HoldTest extends LocksTestCase
 
     /**
      * Connection::__construct relies on OPT_MAX_RETRIES: php-redis would reconnect silently, without the AUTH and
-     * SELECT that Connections::open has sent by `ask`.
+     * SELECT that Connections::open has sent by `send`.
      */
     public function testALostConnectionIsNotReconnected(): void
     {
         $connection = Connection::open('127.0.0.1:' . self::$server->port, 2.0, []);
-        $connection->ask(['SELECT', 1], 2.0);
+        $connection->send(['SELECT', 1], 2.0);
         $this->killOthers();
         foreach (['first', 'second'] as $time) {
             try {
-                $connection->ask(['SET', 'k', $time], 2.0);
+                $connection->send(['SET', 'k', $time], 2.0);
                 self::fail('it is lost');
             } catch (RedisException) {
                 self::assertSame(0, $this->redis->exists('k'), $time);

@@ -125,7 +125,7 @@ final class KindsTest extends LocksTestCase
 
     public function testNoReplicas(): void
     {
-        $lock = $this->locks->lock('k', replicas: [1, 100]);
+        $lock = $this->locks->lock('k', replicas: [1, 0.1]);
         try {
             $lock->acquire(0.0);
             self::fail('there is no replica');
@@ -133,6 +133,50 @@ final class KindsTest extends LocksTestCase
             self::assertSame('NOREPLICAS', $error->reason);
         }
         self::assertNull($this->info('k'));
+    }
+
+    /** @return array<string, array{callable(Locks): mixed, string}> */
+    public function badOptions(): array
+    {
+        return [
+            'no time' => [fn ($locks) => $locks->lock('k', replicas: [1]), 'replicas must be [n, seconds]'],
+            'no list' => [fn ($locks) => $locks->lock('k', replicas: []), 'replicas must be [n, seconds]'],
+            'a string' => [fn ($locks) => $locks->lock('k', replicas: ['1', 1]), 'replicas must be [n, seconds]'],
+            'no replica' => [fn ($locks) => $locks->lock('k', replicas: [0, 1]), 'replicas must be at least 1, not 0'],
+            'a time of 0' => [fn ($locks) => $locks->lock('k', replicas: [1, 0]), 'replicas: the time must be greater than 0, not 0'],
+            'a lease without end' => [fn ($locks) => $locks->lock('k', lease: INF), 'lease must be greater than 0, not INF'],
+            'renew' => [fn ($locks) => $locks->lock('k')->acquire()->renew(0.0), 'lease must be greater than 0, not 0'],
+        ];
+    }
+
+    /** @dataProvider badOptions */
+    public function testAnErrorNamesTheOption(callable $use, string $text): void
+    {
+        $this->expectExceptionObject(new \InvalidArgumentException($text));
+        $use($this->locks);
+    }
+
+    public function testOnlyAnErrorNamesTheHolders(): void
+    {
+        $hold = $this->locks->lock('k')->acquire();
+        $before = $this->commands('lock.info');
+        self::assertNull($this->locks->lock('k')->tryAcquire());
+        self::assertSame($before, $this->commands('lock.info'));
+        try {
+            $this->locks->lock('k')->acquire(0.0);
+        } catch (NotAcquired $error) {
+            self::assertSame([$hold->owner], $error->holders);
+        }
+    }
+
+    public function testErrorsAreMadeAsOthers(): void
+    {
+        $cause = new \RuntimeException('the cause');
+        foreach ([NotAcquired::class, NotHeld::class, Refused::class, \LockSo\ModuleMissing::class] as $class) {
+            $error = new $class('text', 7, $cause);
+            self::assertSame(['text', 7, $cause, ''], [$error->getMessage(), $error->getCode(), $error->getPrevious(), $error->reason]);
+        }
+        self::assertInstanceOf(Refused::class, $error);
     }
 
     public function testRefused(): void

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace LockSo\Tests;
 
 use LockSo\Locks;
+use LockSo\NotAcquired;
 use LockSo\Refused;
 use LockSo\Slot;
 use PHPUnit\Framework\TestCase;
@@ -109,6 +110,48 @@ final class ServersTest extends TestCase
             self::assertSame('CROSSSLOT', $error->reason);
         }
         $this->moveASlot($one, $two, $locks);
+    }
+
+    /** A node that does not respond accepts connections nevertheless. */
+    public function testANodeThatDoesNotRespondIsSkipped(): void
+    {
+        [$one, $two] = $this->servers = Server::cluster();
+        $one->signal(SIGSTOP);
+        $locks = Locks::cluster(["127.0.0.1:{$one->port}", "127.0.0.1:{$two->port}"]);
+        // Its slot is served by the second node.
+        self::assertGreaterThan(8191, Slot::of('a'));
+        $locks->lock('a')->acquire(5.0)->release();
+    }
+
+    public function testSentinelsThatDoNotRespondAreSkippedInTime(): void
+    {
+        $server = $this->server();
+        $silent = [stream_socket_server('tcp://127.0.0.1:0'), stream_socket_server('tcp://127.0.0.1:0')];
+        $sentinel = stream_socket_server('tcp://127.0.0.1:0');
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            while ($connection = @stream_socket_accept($sentinel, 20)) {
+                fread($connection, 1000);
+                fwrite($connection, "*2\r\n\$9\r\n127.0.0.1\r\n$" . strlen((string) $server->port) . "\r\n{$server->port}\r\n");
+            }
+            posix_kill(getmypid(), SIGKILL);
+        }
+        try {
+            $names = array_map(fn ($socket) => stream_socket_get_name($socket, false), [...$silent, $sentinel]);
+            foreach ([0.0, 0.5] as $wait) {
+                $began = microtime(true);
+                try {
+                    Locks::sentinel($names, 'm')->lock('k')->acquire($wait)->release();
+                } catch (RedisException | NotAcquired) {
+                    // There was no time left for the third one.
+                }
+                self::assertLessThan($wait + 0.4, microtime(true) - $began);
+            }
+            Locks::sentinel($names, 'm')->lock('k')->acquire(5.0)->release();
+        } finally {
+            posix_kill($pid, SIGKILL);
+            pcntl_waitpid($pid, $status);
+        }
     }
 
     /** A slot moves to another node: ASK during the move, MOVED afterwards. */

@@ -6,6 +6,7 @@ namespace LockSo\Tests;
 
 use LockSo\Locks;
 use LockSo\NotAcquired;
+use LockSo\Refused;
 use Redis;
 use RedisException;
 use RuntimeException;
@@ -99,10 +100,53 @@ final class WaitTest extends LocksTestCase
         self::assertNull($this->info('k'));
     }
 
+    public function testACancellationThatIsOwedSurvivesAFailover(): void
+    {
+        $locks = Locks::on(self::$server->client());
+        self::$server->signal(SIGSTOP);
+        try {
+            $locks->lock('k')->acquire(0.1);
+            self::fail('the server does not respond');
+        } catch (NotAcquired) {
+            self::$server->signal(SIGCONT);
+        }
+        $this->redis->rawCommand('REPLICAOF', '127.0.0.1', 1);
+        try {
+            $locks->lock('other')->acquire(0.0);
+            self::fail('it is a replica');
+        } catch (Refused $error) {
+            self::assertSame('READONLY', $error->reason);
+        } finally {
+            $this->redis->rawCommand('REPLICAOF', 'NO', 'ONE');
+        }
+        $this->redis->rawCommand('CONFIG', 'RESETSTAT');
+        $locks->lock('other')->acquire()->release();
+        self::assertGreaterThan(0, $this->commands('lock.cancel'));
+        self::assertNull($this->info('k'));
+    }
+
+    /** It keeps its place, so its BLOCK is all that is left, and the package ends the call. */
+    public function testTheEndOfAFairWaitsBlockingCallIsNoOutage(): void
+    {
+        $log = tempnam(sys_get_temp_dir(), 'lock-so-');
+        $before = ini_set('error_log', $log);
+        $locks = Locks::on(self::$server->client(), maxBlock: 0.2);
+        $hold = $this->locks->fair('k')->acquire();
+        $requests = $this->commands('lock.fair');
+        try {
+            self::assertNull($locks->fair('k')->tryAcquire(0.9));
+            self::assertGreaterThan($requests + 2, $this->commands('lock.fair'));
+            self::assertSame('', file_get_contents($log));
+        } finally {
+            ini_set('error_log', $before);
+            unlink($log);
+        }
+    }
+
     public function testAnExceptionOfASignalHandlerLeavesNothingBehind(): void
     {
         pcntl_async_signals(true);
-        pcntl_signal(SIGUSR1, fn () => throw new RuntimeException('told to stop'));
+        pcntl_signal(SIGUSR1, fn () => throw new RuntimeException('stop requested'));
         $test = getmypid();
         $hold = $this->locks->lock('k')->acquire();
         $this->meanwhile(function () use ($test, $hold): void {
@@ -115,7 +159,7 @@ final class WaitTest extends LocksTestCase
             $this->locks->lock('k')->acquire();
             self::fail('it received a signal to stop');
         } catch (RuntimeException $error) {
-            self::assertSame('told to stop', $error->getMessage());
+            self::assertSame('stop requested', $error->getMessage());
         } finally {
             pcntl_signal(SIGUSR1, SIG_DFL);
         }
