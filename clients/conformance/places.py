@@ -35,6 +35,10 @@ class Place:
     def key(self, name):
         return name
 
+    def key_elsewhere(self, name):
+        """A key of another node, if there are several."""
+        return self.key(name)
+
     def say(self, server, command):
         return server.control.execute_command(*command)
 
@@ -158,10 +162,16 @@ class Cluster(Place):
         wait_for(lambda: all(_is_up(server) for server in self.servers), 30, "the cluster to cover all slots")
 
     def key(self, name):
+        return self._key(name, self.node)
+
+    def key_elsewhere(self, name):
+        return self._key(name, 2 if self.node != 2 else 0)
+
+    def _key(self, name, node):
         keyslot = self.servers[1].control.execute_command
         third = LAST_SLOT // 3
         tag = next(
-            tag for tag in range(1000) if min(int(keyslot("CLUSTER", "KEYSLOT", str(tag))) // third, 2) == self.node
+            tag for tag in range(1000) if min(int(keyslot("CLUSTER", "KEYSLOT", str(tag))) // third, 2) == node
         )
         return f"{{{tag}}}{name}"
 
@@ -198,7 +208,9 @@ class Sentinels(Place):
     def __init__(self, make_server, launch, config):
         self._group, self.wire, self._stopped = SentinelGroup(launch, make_server, **config), None, set()
         self.servers = self._group.servers
-        self._master = self.servers[0]
+        self._master, self.sentinels = self.servers[0], self._group.sentinels
+        for sentinel in self.sentinels:
+            sentinel.pid = sentinel.control.info("server")["process_id"]
         self.to = {"kind": "sentinel", "ports": [sentinel.port for sentinel in self._group.sentinels], "master": NAME}
 
     def say(self, server, command):

@@ -219,7 +219,7 @@ class Play:
 
     def _size(self, runner):
         """The threads of a runner, and the connections to the servers."""
-        clients = sum(len(server.control.client_list()) for server in self._place.servers)
+        clients = sum(len(server.control.client_list()) for server in self._place.live())
         return {"threads": runner.threads(), "connections": clients}
 
     def _await_size(self, runner, since, **most):
@@ -332,6 +332,9 @@ class Play:
             return
         received = actor.outcome(20)
         assert reply == "anything" or received == reply, f"{name} received {received!r}"
+
+    def _sentinel_step(self, life, of=0):
+        self._place.life(self._place.sentinels[of], life)
 
     def _driver_step(self, less):
         assert less[0] < less[1], f"{less[0]} is not less than {less[1]}"

@@ -45,7 +45,11 @@ NOTICED = [
     ("vague", "deadlines", "nobody_listens"),
     ("hog", "resources", "full_server"),
     ("leaks", "resources", "lock_factories_are_collected"),
+    ("hog", "resources", "full_server_one_lock"),
+    ("leaks", "resources", "lock_factories_are_closed"),
     ("unclosed", "resources", "closed"),
+    ("unclosed", "resources", "closed_without_waits"),
+    ("slow", "deadlines", "waits_in_silence"),
     ("keeps", "resources", "forgotten"),
     ("keeps", "resources", "forgotten_is_logged"),
 ]

@@ -13,6 +13,7 @@ class Words:
         self.values = {
             "$key": key,
             "$other": "the-other",
+            "$elsewhere": place.key_elsewhere(f"{scenario['name']}-{kind}-elsewhere"),
             "$counter": f"{key}-counter",
             "$port": str(place.to.get("port")),
             "$quoted": f'"{key}"',
