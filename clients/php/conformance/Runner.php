@@ -131,8 +131,9 @@ final class Runner
         $to = $request['to'] ?? $this->to[$request['on'] ?? 'main'] ?? [];
         $client = $this->clients[$request['on'] ?? 'main'] ?? null;
         if (isset($this->children[$name])) {
-            // It may still give up what it could not in time.
+            // Its hold is forgotten. It may still give up what it could not in time.
             $this->children["before:{$request['id']}"] = $this->children[$name];
+            $this->children[$name]->channel->send(['do' => 'end']);
         }
         $this->children[$name] = Child::start(static function (Channel $channel) use ($request, $to, $client): void {
             $task = new Task($channel, $request, $to, $client);

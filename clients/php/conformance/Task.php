@@ -77,7 +77,7 @@ final class Task
             return;
         }
         $this->watch($hold);
-        while (($message = $this->next($hold)) !== false) {
+        while (($message = $this->next($hold)) !== false && $message['do'] !== 'end') {
             if ($message['do'] === 'lost') {
                 $this->answer($message['id'], fn () => ['lost' => $this->lossSent || $hold?->isLost(query: false)]);
                 continue;
@@ -97,7 +97,7 @@ final class Task
         }
     }
 
-    /** The rest of a program: what is owed to the server is sent before the next lock, and when the Locks are destroyed. */
+    /** The rest of a program: what is owed to the server is sent before the next lock, and when the Locks are closed. */
     private function goOn(): void
     {
         $request = ['keys' => ["{$this->request['lock']['keys'][0]}-next"], 'kind' => 'lock'];
@@ -109,8 +109,7 @@ final class Task
                 continue;
             }
         }
-        $this->client = null;
-        gc_collect_cycles();
+        $this->client->locks->close();
     }
 
     private function crowd(): array

@@ -12,8 +12,11 @@ use RedisException;
  */
 final class Withdrawal
 {
-    /** Whether it was sent once already. */
-    private bool $again = false;
+    /** Seconds within which a request on a connection that is closed by now may arrive. */
+    private const LATE = 0.1;
+
+    /** By Clock: when it was sent without effect. */
+    private ?float $sent = null;
 
     /**
      * `$commands` are sent one after the other until one reply shows that something was cancelled; all are for `$key`.
@@ -30,17 +33,20 @@ final class Withdrawal
      */
     public function send(Connections $connections, float $end): bool
     {
-        if ($this->sendOnce($connections, $end) || $this->again) {
-            return true;
+        while (true) {
+            $isLast = $this->sent !== null;
+            $pause = $isLast ? $this->sent + self::LATE - Clock::now() : 0.0;
+            if ($pause > 0.0) {
+                if ($end - Clock::now() < $pause + 0.05) {
+                    return false;
+                }
+                Clock::sleep($pause);
+            }
+            if ($this->sendOnce($connections, $end) || $isLast) {
+                return true;
+            }
+            $this->sent = Clock::now();
         }
-        $this->again = true;
-        // A request on a connection that is closed by now may arrive a little later.
-        if ($end - Clock::now() < 0.15) {
-            return false;
-        }
-        Clock::sleep(0.1);
-        $this->sendOnce($connections, $end);
-        return true;
     }
 
     /** Whether there was a wait to end or a hold to release. */
