@@ -40,7 +40,7 @@ class Runner:
 
     async def close(self, request):
         limit = request.get("timeout_ms")
-        await self._on(request)[0].close(*([limit / 1000] if limit else []))
+        await self._on(request)[0].close(**({"timeout": limit / 1000} if limit else {}))
 
     async def abandon(self, request):
         del self.holds[request["as"]], self.waits[request["as"]]

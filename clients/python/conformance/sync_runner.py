@@ -37,7 +37,7 @@ class Runner:
 
     def close(self, request):
         limit = request.get("timeout_ms")
-        self._on(request)[0].close(*([limit / 1000] if limit else []))
+        self._on(request)[0].close(**({"timeout": limit / 1000} if limit else {}))
 
     def abandon(self, request):
         del self.holds[request["as"]]

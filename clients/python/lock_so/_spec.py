@@ -1,13 +1,20 @@
-"""The settings of a lock, how texts name it, and the arguments of its commands."""
+"""The settings of a lock and the methods that create locks, how texts name it, and the arguments of its commands.
+Times are in seconds."""
 
 import os
 import secrets
 import socket
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple, Union
+from numbers import Real
+from typing import Any, Callable, Dict, Generic, List, Optional, Tuple, TypeVar, Union
 
 Key = Union[str, bytes]
 Words = List[Any]
+L = TypeVar("L")
+H = TypeVar("H")
+C = TypeVar("C")
+Replicas = Optional[Tuple[int, float]]
+OnLost = Optional[Callable[[H], Any]]
 
 # The command that acquires it, and its name in texts.
 KINDS = {
@@ -31,27 +38,47 @@ def new_owner() -> str:
 _HOST = socket.gethostname().replace(":", "_")
 
 
-def check_positive(name: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name} must be greater than 0, not {value:g}")
+def check_positive(name: str, value: Any) -> None:
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if not float(value) > 0:
+        raise ValueError(f"{name} must be greater than 0, not {float(value):g}")
+    if value == float("inf"):
+        raise ValueError(f"{name} must have a limit, not inf")
 
 
-def check_wait(wait: Optional[float]) -> None:
-    if wait is not None and not wait >= 0:
-        raise ValueError(f"wait must not be negative, not {wait:g}")
+def check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, not {value}")
+
+
+def checked_wait(wait: Any) -> Optional[float]:
+    """None if it has no limit."""
+    if wait is None or wait == float("inf"):
+        return None
+    if not isinstance(wait, Real):
+        raise TypeError(f"wait must be a number, not {wait!r}")
+    if not float(wait) >= 0:
+        raise ValueError(f"wait must not be negative, not {float(wait):g}")
+    return float(wait)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One lock. Times are in seconds; `replicas` is (number, seconds)."""
+    """One lock. `replicas` is (number, seconds)."""
 
     kind: str
     keys: Tuple[Key, ...]
+    wait: Optional[float] = None
     lease: float = 30.0
     session: bool = False
-    fenced: bool = False
-    replicas: Optional[Tuple[int, float]] = None
+    replicas: Replicas = None
     renew: bool = True
+    on_lost: OnLost[Any] = None
+    cancel_on_loss: Optional[bool] = False
+    fenced: bool = False
     limit: int = 1
     permits: int = 1
 
@@ -61,13 +88,14 @@ class Spec:
         for key in self.keys:
             if not isinstance(key, (str, bytes)):
                 raise TypeError(f"a key must be str or bytes, not {key!r}")
+        checked_wait(self.wait)
         check_positive("lease", self.lease)
         if self.replicas is not None:
-            if self.replicas[0] < 1:
-                raise ValueError(f"replicas must be at least 1, not {self.replicas[0]}")
+            if not isinstance(self.replicas, (tuple, list)) or len(self.replicas) != 2:
+                raise TypeError(f"replicas must be (number, seconds), not {self.replicas!r}")
+            check_count("replicas", self.replicas[0])
             check_positive("replicas: the time", self.replicas[1])
-        if self.limit < 1:
-            raise ValueError(f"limit must be at least 1, not {self.limit}")
+        check_count("limit", self.limit)
         if not 1 <= self.permits <= self.limit:
             raise ValueError(f"permits must be from 1 to the limit of {self.limit}, not {self.permits}")
 
@@ -93,13 +121,13 @@ class Spec:
     def release(self, owner: str) -> Words:
         if self.kind == "multi":
             return ["LOCK.MRELEASE", len(self.keys), *self.keys, owner]
-        return ["LOCK.RELEASE", self.key, owner, *self._which()]
+        return ["LOCK.RELEASE", self.key, owner, *self._selection()]
 
     def cancel(self, owner: str) -> Words:
         """Ends the wait, or releases the hold if it was granted already; for a multi-key lock it only ends the wait."""
         if self.kind == "multi":
             return ["LOCK.CANCEL", self.key, owner]
-        return ["LOCK.CANCEL", self.key, owner, "RELEASE", *self._which()]
+        return ["LOCK.CANCEL", self.key, owner, "RELEASE", *self._selection()]
 
     def renew_key(self, key: Key, owner: str) -> Words:
         return ["LOCK.RENEW", key, owner, *self._lease(), *self._replicas()]
@@ -111,7 +139,7 @@ class Spec:
     def _lease(self) -> Words:
         return ["SESSION"] if self.session else ["PX", max(1, round(self.lease * 1000))]
 
-    def _which(self) -> Words:
+    def _selection(self) -> Words:
         if self.kind == "semaphore":
             return ["PERMITS", self.permits]
         return [self.kind.upper()] if self.kind in ("read", "write") else []
@@ -129,3 +157,57 @@ def holders_of(info: Any) -> List[str]:
 def _fields(reply: Any) -> Dict[str, Any]:
     pairs = reply.items() if isinstance(reply, dict) else zip((reply or [])[::2], (reply or [])[1::2])
     return {text_of(name): value for name, value in pairs}
+
+
+class Factory(Generic[L, H, C]):
+    """Options of every kind:
+
+    wait     how long to wait for the lock: None has no limit, 0 only tries
+    lease    how long the lock stays held if this program ends or cannot reach the server; renewed after a third of it
+    session  the server renews the lease, for as long as the connection of the hold lives
+    fenced   request a fencing token (only for lock(), fair() and write())
+    replicas (n, seconds): n replicas must acknowledge the grant within this time
+    renew    False: the lease is not renewed
+    on_lost  called once, with the hold, when it is lost before the release: soon, if the server can be reached
+    cancel_on_loss  only with asyncio: a loss cancels the body of `async with`, which then ends with NotHeld
+    """
+
+    def lock(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
+             fenced: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
+             cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+        """A lock with one owner at a time."""
+        return self._make("lock", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss, fenced)
+
+    def fair(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
+             fenced: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
+             cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+        """The same lock, strictly first come, first served."""
+        return self._make("fair", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss, fenced)
+
+    def read(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
+             replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
+             cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+        """The read lock of a read-write lock, shared with other readers."""
+        return self._make("read", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss)
+
+    def write(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
+              fenced: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
+              cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+        """The write lock of a read-write lock, held alone."""
+        return self._make("write", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss, fenced)
+
+    def multi(self, *keys: Key, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
+              replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
+              cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+        """A multi-key lock: all of these keys, or none. In a cluster the keys must share a hash tag."""
+        return self._make("multi", keys, wait, lease, session, replicas, renew, on_lost, cancel_on_loss)
+
+    def semaphore(self, key: Key, limit: int, permits: int = 1, *, wait: Optional[float] = None, lease: float = 30.0,
+                  session: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
+                  cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+        """`permits` permits of a semaphore; a grant requires that at most `limit` are held then."""
+        return self._make("semaphore", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss,
+                          False, limit, permits)  # fmt: skip
+
+    def _make(self, *options: Any) -> L:
+        raise NotImplementedError

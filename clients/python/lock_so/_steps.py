@@ -1,18 +1,15 @@
 """Which commands are sent when, independent of input and output: generators that yield a Connect, a Send or a Pause, and
-receive the reply or the error.
-
-The two flavours differ only in what executes them: a thread or a task.
-"""
+receive the reply or the error. Points in time are those of time.monotonic()."""
 
 import logging
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Tuple, Union
 
 import redis.exceptions as library
 
 from ._spec import Key, Spec, Words, holders_of, new_owner
-from .errors import NotAcquired, NotHeld, is_connection, is_not_held, is_passing, typed
+from .errors import NotHeld, is_connection, is_not_held, is_transient, not_acquired, not_held, typed
 
 log = logging.getLogger("lock_so")
 
@@ -22,22 +19,23 @@ MARGIN = 2.0  # s: how late a reply may be
 LATE = 0.08  # s: by how much a wait may exceed its limit
 LASTING = 1.0  # s: a connection that lasted for this long was no part of an outage
 GIVE_UP_WITHIN = 2.0  # s: how long a cancelled caller waits for LOCK.CANCEL, which then continues in the background
+GIVE_UP_LIMIT = 30.0  # s: and how long it is repeated there at most
 
 
 @dataclass
 class Connect:
-    """Opens the connection for the next Send, and the one that releases and renewals will use, unless they are open."""
+    """Opens the connection for the next Send, and one for releases and renewals, unless they are open."""
 
-    limit: float
+    until: float
 
 
 @dataclass
 class Send:
-    """A command on a connection of its own. The generator receives the reply; an error is raised in it."""
+    """A command. The generator receives the reply; an error is raised in it."""
 
     words: Words
-    limit: float
-    """How long the reply may take, in s; then the connection is closed."""
+    until: float
+    """When the reply must have been received; then the connection is closed."""
 
 
 @dataclass
@@ -45,12 +43,16 @@ class Pause:
     seconds: float
 
 
-Step = Union[Connect, Send, Pause]
-Steps = Generator[Step, Any, Any]
+Steps = Generator[Union[Connect, Send, Pause], Any, Any]
+
+
+def short(words: Words) -> Send:
+    return Send(words, time.monotonic() + MARGIN)
 
 
 def pauses() -> Iterator[float]:
     """Pauses that grow, so that a request is not repeated too often."""
+    yield 0.0
     pause = 0.02
     while True:
         yield pause
@@ -65,48 +67,51 @@ class Attempt:
                  connect_timeout: float = CONNECT_TIMEOUT):  # fmt: skip
         self.spec, self.owner, self.max_block = spec, new_owner(), max_block
         self.began = time.monotonic()
-        self.until = None if wait is None else self.began + wait
+        self.until = float("inf") if wait is None else self.began + (wait or LATE)
         self.sent = self.began  # when the command that got the reply was sent
         self.was_cut = False  # the connection of a request was lost, and its reply will not be read
         self.given_up = False
         self._wait, self._server, self._connect_timeout = wait, server, connect_timeout
+        self._last = self.until + (LATE if wait else 0.0)
         self._replicas = spec.replicas[1] if spec.replicas else 0.0
         self._in_outage = False
 
     def _left(self) -> float:
-        return float("inf") if self.until is None else max(0.0, self.until - time.monotonic())
+        return max(0.0, self.until - time.monotonic())
 
-    def _next_block(self) -> Tuple[Optional[int], float]:
-        """(BLOCK in ms, or None; how long the reply may take, in s)."""
+    def _next_block(self, now: float) -> Tuple[Optional[int], float]:
+        """(BLOCK in ms, or None; when the reply must have been received)."""
         left = self._left()
         if self._wait == 0:
-            return None, max(0.01, self.began + LATE - time.monotonic()) + self._replicas
+            return None, max(now + 0.01, self._last) + self._replicas
         if self.spec.kind == "fair" and left > self.max_block:
             # The waiter keeps its place when the connection closes, but not when a BLOCK times out.
-            return (0 if self.until is None else max(1, round(left * 1000))), self.max_block
+            return (0 if self._wait is None else max(1, round(left * 1000))), now + self.max_block
         block = min(left, self.max_block)
-        return max(1, round(block * 1000)), min(block + MARGIN, left + LATE) + self._replicas
+        return max(1, round(block * 1000)), min(now + block + MARGIN, self._last) + self._replicas
 
     def _has_ended(self) -> bool:
-        return self.given_up or (self.until is not None and time.monotonic() >= self.until)
+        return self.given_up or time.monotonic() >= self.until
 
     def run(self) -> Steps:
         """Returns the reply, which is not null. If `given_up` is set meanwhile, it raises NotAcquired."""
-        pause, is_sent, limit = pauses(), False, 0.0
+        pause, is_sent, until = pauses(), False, 0.0
         while True:
             try:
                 is_sent = False
-                yield Connect(min(self._connect_timeout, self._left() + LATE))
-                block_ms, limit = self._next_block()
-                self.sent, is_sent = time.monotonic(), True
-                answer = yield Send(self.spec.acquire(self.owner, block_ms), limit)
+                yield Connect(min(time.monotonic() + self._connect_timeout, self._last))
+                self.sent = time.monotonic()
+                block_ms, until = self._next_block(self.sent)
+                is_sent = True
+                answer = yield Send(self.spec.acquire(self.owner, block_ms), until)
             except Exception as error:
-                if not is_passing(error):
+                if not is_transient(error):
                     raise typed(error, self._server.address(self.spec.key)) from error
                 self.was_cut = self.was_cut or is_sent
-                if is_sent and limit == self.max_block and time.monotonic() - self.sent >= limit:
+                now = time.monotonic()
+                if is_sent and now >= until == self.sent + self.max_block:
                     continue  # the end of one blocking call of a fair wait
-                self._failed(error, is_sent)
+                self._failed(error, is_sent and now - self.sent >= LASTING)
                 yield Pause(min(next(pause), self._left()))
                 if self._has_ended():
                     raise self._ended(error) from error
@@ -114,38 +119,37 @@ class Attempt:
             if answer is not None:
                 return answer
             pause, self._in_outage = pauses(), False
-            if self._has_ended():
-                raise NotAcquired(self.spec, self._wait or 0, (yield from self._holders()))
+            if self._wait == 0 or self._has_ended():
+                raise not_acquired(self.spec, self._wait or 0, (yield from self._holders()))
 
-    def _failed(self, error: Exception, is_sent: bool) -> None:
-        """Raises the error if the attempt ends with it, and otherwise logs the first one of each outage."""
-        if self._has_ended():
+    def _failed(self, error: Exception, lasted: bool) -> None:
+        """Raises the error if the attempt ends with it, and otherwise logs the first one of each outage. `lasted`: the
+        connection did."""
+        if self._has_ended() or (self._wait == 0 and is_connection(error)):
             raise self._ended(error) from error
         if not is_connection(error):
             return
         if not self._server.has_connected and time.monotonic() - self.began >= self._connect_timeout:
             raise error
-        lasted = is_sent and time.monotonic() - self.sent >= LASTING
         if lasted or not self._in_outage:
             log.warning("%s: no connection to %s (%s); the wait goes on", self.spec.named,
                         self._server.address(self.spec.key), error)  # fmt: skip
         self._in_outage = True
 
     def _ended(self, error: Exception) -> Exception:
-        """A try that could not ask the server ends with the library's error: None only means that it is held."""
+        """A try without a reply ends with the library's error: NotAcquired only means that it is held."""
         if self._wait == 0:
-            return typed(error)
-        return NotAcquired(self.spec, self._wait or 0, cause=error)
+            return typed(error, self._server.address(self.spec.key))
+        return not_acquired(self.spec, self._wait or 0, cause=error)
 
-    def _holders(self) -> Generator[Step, Any, List[str]]:
-        """Who holds it, of the first key that is held, as long as there is time to ask."""
+    def _holders(self) -> Generator[Send, Any, List[str]]:
+        """Who holds it, of the first key that is held, as far as there is time for that."""
         holders: List[str] = []
         for key in self.spec.keys:
-            left = (self.until or 0) + LATE - time.monotonic()
-            if holders or left <= 0 or self.given_up:
+            if holders or time.monotonic() >= self._last or self.given_up:
                 break
             try:
-                holders = holders_of((yield Send(["LOCK.INFO", key], left)))
+                holders = holders_of((yield Send(["LOCK.INFO", key, "COUNT", 0], self._last)))
             except library.RedisError:
                 break
         return holders
@@ -154,49 +158,58 @@ class Attempt:
 def give_up(attempt: Attempt, has_ended: Callable[[], bool]) -> Steps:
     """Cancels an attempt until nothing of it is left. `has_ended()`: its last request has the reply, or lost its connection."""
     spec, owner = attempt.spec, attempt.owner
-    until = time.monotonic() + spec.lease
-    pause, is_last = pauses(), False
+    until = time.monotonic() + min(spec.lease, GIVE_UP_LIMIT)
+    pause, confirmed = pauses(), 0
     while time.monotonic() < until:
         had_ended = has_ended()
         try:
-            answer = yield Send(spec.cancel(owner), MARGIN)
+            answer = yield short(spec.cancel(owner))
             if answer == 0 and spec.kind == "multi":
-                answer = yield from _taken_back(spec, owner)
+                answer = yield from _released(spec, owner)
         except Exception as error:
-            if not is_passing(error):
-                raise typed(error) from error
+            if not is_transient(error):
+                raise
             yield Pause(next(pause))
             continue
-        if is_last or (not attempt.was_cut and (answer or had_ended)):
-            return
         # After 0 the request may not have arrived yet. And a request on a dead connection may still arrive: cancel once
         # more.
-        is_last = had_ended
-        yield Pause(0.1 if is_last else next(pause))
+        confirmed += had_ended or bool(answer and not attempt.was_cut)
+        if confirmed > attempt.was_cut:
+            return
+        yield Pause(0.1 if confirmed else next(pause))
 
 
-def _taken_back(spec: Spec, owner: str) -> Steps:
-    """For a multi-key lock: releases the keys. Returns 0 if they were not held."""
-    try:
-        yield Send(spec.release(owner), MARGIN)
-    except Exception as error:
-        if is_not_held(error):
-            return 0
-        raise
-    return 2
+def _released(spec: Spec, owner: str) -> Steps:
+    """Releases it. Returns whether it was held. If one key of a multi-key lock was lost, the others are released."""
+    commands = [spec.release(owner)]
+    if spec.kind == "multi":
+        commands += [["LOCK.RELEASE", key, owner] for key in spec.keys]
+    for number, command in enumerate(commands):
+        try:
+            yield short(command)
+        except Exception as error:
+            if not is_not_held(error):
+                raise
+        else:
+            if number == 0:
+                return True
+    return False
 
 
 class State:
-    """The state of one hold. Times are those of time.monotonic()."""
+    """The state of one hold."""
 
-    def __init__(self, spec: Spec, owner: str, answer: Any, sent: float):
-        self.spec, self.owner = spec, owner
+    def __init__(self, spec: Spec, owner: str, answer: Any, sent: float, server: Any):
+        self.spec, self.owner, self._server = spec, owner, server
         self.token: Optional[int] = answer if spec.fenced else None
         now = time.monotonic()
         self.until = now + spec.lease
         # After a wait, the time of the grant is not known, so the lease is renewed at once.
         self.renew_at = now if now - sent > self.third else sent + self.third
-        self.is_released, self._why = False, ""
+        self.is_ending = False  # release() was called
+        self.is_released = False  # and the server has replied
+        self._is_failing = False
+        self._loss: Dict[str, List[str]] = {}
 
     @property
     def third(self) -> float:
@@ -209,58 +222,80 @@ class State:
     @property
     def is_lost(self) -> bool:
         """Whether it is known to be lost: the server reported it, or the lease has expired by the local clock."""
-        return bool(self._why) or (not self.is_released and self._has_expired())
+        return bool(self._loss) or (not self.is_released and self._has_expired())
 
     def _has_expired(self) -> bool:
         return time.monotonic() >= self.until
 
     def lose(self) -> bool:
         """Records the loss. Returns whether it was not known before."""
-        if self._why or self.is_released:
-            return False
-        self._why = "its lease expired" if self._has_expired() else "the server reported its loss"
-        return True
+        return not self.is_ending and self._lose()
+
+    def _lose(self) -> bool:
+        # setdefault() is atomic: the loss may be noticed by two threads at the same time.
+        loss = ["its lease expired" if self._has_expired() else "the server reported its loss"]
+        return self._loss.setdefault("", loss) is loss
 
     def not_held(self) -> NotHeld:
-        why = self._why or ("it was released before" if self.is_released else "its lease expired")
-        return NotHeld(self.spec, why)
+        return not_held(self.spec, self._loss[""][0] if self._loss else "it was released before")
 
     def has_ended(self) -> bool:
-        return bool(self._why) or self.is_released
+        return bool(self._loss) or self.is_ending
 
     def confirm(self, sent: float) -> None:
         """The server confirmed the hold with the reply to a command that was sent at `sent`."""
         self.until = max(self.until, sent + self.spec.lease)
         self.renew_at = sent + self.third
+        self._is_failing = False
 
-    def renewed(self) -> Steps:
-        """Renews all keys. Raises NotHeld if the hold is lost; after any other error the last confirmed lease applies."""
-        sent = time.monotonic()
-        for key in self.spec.keys:
-            limit = min(MARGIN, max(0.05, self.until - time.monotonic()))
+    def due(self) -> float:
+        """When tended() has to do something next."""
+        return min(self.renew_at, self.until) if self.is_renewed else self.until
+
+    def tended(self) -> Steps:
+        """Renews it, and notices when its lease expires, until it is lost (True) or has ended (False)."""
+        while not self.has_ended():
+            now = time.monotonic()
+            if now >= self.until:
+                return True
+            if now < self.due():
+                yield Pause(self.due() - now)
+                continue
             try:
-                yield Send(self.spec.renew_key(key, self.owner), limit)
+                for key in self.spec.keys:
+                    yield Send(self.spec.renew_key(key, self.owner), min(now + MARGIN, self.until))
+                self.confirm(now)
             except Exception as error:
-                self.renew_at = time.monotonic() + min(0.5, self.third / 4)
                 if is_not_held(error):
-                    raise NotHeld(self.spec) from error
-                raise typed(error) from error
-        self.confirm(sent)
+                    return True
+                self.renew_at = time.monotonic() + min(0.5, self.third / 4)
+                self._warn("could not be renewed", error)
+        return False
+
+    def _warn(self, what: str, error: Exception) -> None:
+        """Once, until the hold is confirmed again."""
+        if not self._is_failing and not self.has_ended():
+            log.warning("%s %s: %s", self.spec.named, what, typed(error, self._server.address(self.spec.key)))
+        self._is_failing = True
 
     def watched(self, key: Key, block: float) -> Steps:
         """Waits until it is lost (True) or has ended (False). A session's hold is bound to the connection of these commands."""
         pause, is_bound = pauses(), True
-        while not self.has_ended() and time.monotonic() < self.until:
+        while not self.has_ended() and not self._has_expired():
             sent = time.monotonic()
             try:
                 if not is_bound:
                     for each in self.spec.keys:
-                        yield Send(self.spec.renew_key(each, self.owner), MARGIN)
+                        yield short(self.spec.renew_key(each, self.owner))
                     is_bound = True
-                answer = yield Send(self.spec.watch(key, self.owner, max(1, round(block * 1000))), block + MARGIN)
+                words = self.spec.watch(key, self.owner, max(1, round(block * 1000)))
+                answer = yield Send(words, time.monotonic() + block + MARGIN)
             except Exception as error:
-                if not is_passing(error):
-                    return is_not_held(error)
+                if is_not_held(error):
+                    return True
+                if not is_transient(error):
+                    self._warn("cannot be watched", error)
+                    return False
                 is_bound = not self.spec.session
                 yield Pause(next(pause))
                 continue
@@ -272,37 +307,24 @@ class State:
         return False
 
     def released(self) -> Steps:
-        """Releases it. After transient errors this is repeated until the lease expires."""
+        """Releases it. After transient errors this is repeated until the lease expires. If it fails, it can be called again."""
         if self.is_released:
             raise self.not_held()
-        was_lost, pause, repeated = self.is_lost, pauses(), False
+        was_lost, pause, repeated = self.is_lost, pauses(), self.is_ending
         if was_lost:
-            self.lose()
-        self.is_released = True
+            self._lose()
+        self.is_ending = True
         while True:
             try:
-                yield Send(self.spec.release(self.owner), MARGIN)
+                was_held = yield from _released(self.spec, self.owner)
                 break
             except Exception as error:
-                if is_not_held(error):
-                    if self.spec.kind == "multi":
-                        yield from self._released_one_by_one()
-                    if repeated and not was_lost:
-                        return  # the first one was executed
-                    self._why = self._why or ("its lease expired" if self._has_expired() else "the server reported its loss")
-                    raise self.not_held() from error
-                if not is_passing(error) or self._has_expired():
-                    raise typed(error) from error
+                if not is_transient(error) or self._has_expired():
+                    raise typed(error, self._server.address(self.spec.key)) from error
                 repeated = True
             yield Pause(next(pause))
-        if was_lost:
+        if not was_held and not self.is_released and (not repeated or self._has_expired()):
+            self._lose()  # otherwise the first command was executed
+        is_second, self.is_released = not was_held and self.is_released, True
+        if was_lost or self._loss or is_second:
             raise self.not_held()
-
-    def _released_one_by_one(self) -> Steps:
-        """One key of a multi-key lock was lost, so LOCK.MRELEASE released none: releases the others."""
-        for key in self.spec.keys:
-            try:
-                yield Send(["LOCK.RELEASE", key, self.owner], MARGIN)
-            except Exception as error:
-                if not is_not_held(error):
-                    raise

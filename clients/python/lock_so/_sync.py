@@ -1,139 +1,347 @@
 """Locks for threads, on redis-py's Redis and RedisCluster, and on the client that a Sentinel's master_for() returns."""
 
-import os
+import atexit
+import heapq
+import itertools
+import queue
+import socket
 import threading
 import time
-import warnings
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Set, Union
+from collections import deque
+from concurrent import futures
+from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Set, Tuple, Union
 
 import redis
+import redis.exceptions as library
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
-from ._connections import Connections, Link
-from ._factory import Factory, OnLost
-from ._keeper import Keeper
-from ._spec import Key, Spec, check_positive, check_wait
-from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Connect, Send, State, Steps, give_up, log
+from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Parts, all_parts, log_error, lost
+from ._pool import Check, Exchange, Link, Open, Operations, Pool
+from ._spec import Key
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Pause, State, Steps, give_up, log
 from .errors import Cancelled, Closed, LockError, NotHeld
 
-_DEFAULT: Any = object()
-_RELEASERS = 8  # how many threads release what is held when the Locks are closed
+CREW = 8  # how many threads release and renew at one server
 
 
-def _run(steps: Steps, link: Link, pause: Callable[[float], Any] = time.sleep) -> Any:
-    """Executes the steps of a generator: sends commands and pauses. Returns what the generator returns."""
-    try:
-        step = next(steps)
-        while True:
-            result = None
+class _Pool(Pool):
+    def disconnect(self, connection: Any) -> None:
+        connection.disconnect()
+
+    def open(self, step: Open) -> Any:
+        """In a thread of its own, because name resolution, TLS and Sentinels have no deadline."""
+        opening: futures.Future[Any] = futures.Future()
+        server, limit = self.server(step.place), step.until - time.monotonic()
+
+        def work() -> None:
+            connection = None
             try:
-                if isinstance(step, Send):
-                    result = link.send(step.words, step.limit)
-                elif isinstance(step, Connect):
-                    link.connect(step.limit)
-                else:
-                    link.rest()
-                    pause(step.seconds)
-            except Exception as error:
-                step = steps.throw(error)
-            else:
-                step = steps.send(result)
-    except StopIteration as end:
-        return end.value
+                connection = self.new(step.place)
+                connection.connect()
+                opening.set_result(self.opened(connection))
+            except futures.InvalidStateError:
+                self.give(connection, server)
+            except BaseException as error:
+                if connection is not None:
+                    connection.disconnect()
+                if not opening.done():
+                    opening.set_exception(error)
+            finally:
+                server.opening.discard(opening)
+
+        server.opening.add(opening)
+        step.link.opening = opening
+        try:
+            _start(work)
+        except RuntimeError as error:
+            server.opening.discard(opening)
+            raise library.ConnectionError(str(error)) from error
+        try:
+            return opening.result(max(0.0, limit))
+        except futures.CancelledError:
+            raise Closed() from None
+        except futures.TimeoutError:
+            if not opening.cancel():
+                return opening.result()
+            raise library.TimeoutError(f"no connection within {limit:.3g} s") from None
+        except BaseException:
+            opening.cancel()
+            raise
 
 
-def _start(work: Callable[..., Any], *args: Any) -> threading.Thread:
-    thread = threading.Thread(target=_logged, args=(work, *args), name="lock-so", daemon=True)
-    thread.start()
-    return thread
+def _exchange(step: Exchange) -> Any:
+    connection, limit = step.connection, step.until - time.monotonic()
+    connection.send_command(*step.words)
+    if not connection.can_read(max(0.0, limit)):
+        raise library.TimeoutError(f"no reply to {step.words[0]} within {limit:.3g} s")
+    # For a server that stops in the middle of a reply.
+    connection._sock.settimeout(max(0.01, min(MARGIN, step.until - time.monotonic())))
+    return connection.read_response()
 
 
-def _logged(work: Callable[..., Any], *args: Any) -> None:
+def _is_usable(connection: Any) -> bool:
     try:
-        work(*args)
-    except Exception as error:
-        log.warning("%s", error)
+        return not connection.can_read(0)
+    except (library.ConnectionError, library.TimeoutError, OSError):
+        return False
 
 
-class _Parts:
-    """What Locks have: their connections and threads. It does not refer to the Locks, so that these can be collected."""
+def _run(pool: _Pool, operations: Operations, pause: Optional[Callable[[float], Any]] = time.sleep) -> Any:
+    """Executes operations. Returns what they return; without `pause`, a Pause, after which it can be called again."""
+    result: Any = None
+    error: Optional[BaseException] = None
+    while True:
+        try:
+            step = operations.throw(error) if error else operations.send(result)
+        except StopIteration as end:
+            return end.value
+        result = error = None
+        try:
+            if isinstance(step, Exchange):
+                result = _exchange(step)
+            elif isinstance(step, Check):
+                result = _is_usable(step.connection)
+            elif isinstance(step, Open):
+                result = pool.open(step)
+            elif pause:
+                pause(step.seconds)
+            else:
+                return step
+        except BaseException as problem:
+            error = problem
 
-    def __init__(self, client: Any):
-        self._client = client
-        self.begin()
-        _all.add(self)
 
-    def begin(self) -> None:
-        """Starts without connections and threads; also in the child after a fork, where these are the parent's."""
-        self.connections, self.clock, self.renewer = Connections(self._client), Keeper(), Keeper()
-        self.waits: Set[_Acquisition] = set()
-        self.holds: Dict[int, weakref.ref[Hold]] = {}
-        self.watches: Set[Link] = set()
+def _stop(link: Link) -> None:
+    """Ends what another thread does with it. That thread closes the connection."""
+    link.is_stopped = True
+    opening, sock = link.opening, getattr(link.connection, "_sock", None)
+    if opening:
+        opening.cancel()
+    if sock:
+        try:
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def _start(work: Callable[..., Any], *args: Any) -> None:
+    threading.Thread(target=work, args=args, name="lock-so", daemon=True).start()
+
+
+def _never() -> bool:
+    return False
+
+
+class _Keeper:
+    """A thread that calls things at their times, and for each server the threads that execute its jobs. It refers to no hold
+    and to no Locks."""
+
+    def __init__(self) -> None:
+        self._new: Deque[Any] = deque()
+        self._due: List[Any] = []
+        self._numbers, self._wake, self._wakes_at, self._limit = itertools.count(), queue.SimpleQueue[Any](), 0.0, 64
+        self._threads: Dict[str, threading.Thread] = {}
+        self._crews: Dict[Any, _Crew] = {}
         self.is_closed = False
 
-    def send(self, key: Key, steps: Steps) -> Any:
-        link = Link(self.connections, key, is_short=True)
+    def begin(self) -> None:
+        """Starts the thread, unless it runs."""
+        if self._threads or self.is_closed:
+            return
+        thread = threading.Thread(target=self._run, name="lock-so-keeper", daemon=True)
+        if self._threads.setdefault("", thread) is thread:
+            try:
+                thread.start()
+            except BaseException:
+                self._threads.clear()
+                raise
+
+    def at(self, due: float, call: Callable[[], Optional[float]], has_ended: Callable[[], bool] = _never) -> None:
+        """Calls it at `due`, and again at the time that it returns, until `has_ended()`. It must not block. This can be used
+        in finalizers and signal handlers."""
+        self._new.append((due, next(self._numbers), call, has_ended))
+        if due < self._wakes_at:
+            self._wake.put(None)
+
+    def put(self, crew: Any, job: Callable[[], Any]) -> None:
+        """Executes a job in one of the threads of this crew. Only for what at() calls."""
+        self._crews.setdefault(crew, _Crew()).put(job)
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._wake.put(None)
+
+    def _run(self) -> None:
+        while True:
+            self._wakes_at = 0.0
+            is_last = self.is_closed
+            while self._new:
+                heapq.heappush(self._due, self._new.popleft())
+            while self._due and self._due[0][0] <= time.monotonic():
+                self._call(*heapq.heappop(self._due))
+            if is_last:
+                break
+            if len(self._due) > self._limit:
+                self._due = [entry for entry in self._due if not entry[3]()]
+                heapq.heapify(self._due)
+                self._limit = 64 + 2 * len(self._due)
+            self._wakes_at = self._due[0][0] if self._due else float("inf")
+            # What was added before this line has not woken it.
+            if not self._new:
+                try:
+                    self._wake.get(timeout=max(0.0, min(60.0, self._wakes_at - time.monotonic())))
+                except queue.Empty:
+                    pass
+        for crew in self._crews.values():
+            crew.close()
+
+    def _call(self, _: float, number: int, call: Callable[[], Optional[float]], has_ended: Callable[[], bool]) -> None:
+        if has_ended():
+            return
         try:
-            return _run(steps, link)
-        finally:
-            link.close()
+            due = call()
+        except Exception as error:  # no thread can be started, for instance
+            log.exception("an error in the background: %s", error)
+            due = time.monotonic() + 0.5
+        if due is not None:
+            heapq.heappush(self._due, (due, number, call, has_ended))
+
+
+class _Crew:
+    """Threads that execute jobs: more of them, if one does not suffice."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._threads = 0
+
+    def put(self, job: Callable[[], Any]) -> None:
+        if not self._threads or (self._threads < CREW and not self._jobs.empty()):
+            try:
+                _start(self._run)
+                self._threads += 1
+            except RuntimeError:
+                if not self._threads:
+                    raise
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        for _ in range(self._threads):
+            self._jobs.put(None)
+
+    def _run(self) -> None:
+        while True:
+            job = self._jobs.get()
+            if job is None:
+                return
+            job()
+            del job
+
+
+class _Job(futures.Future):  # type: ignore[type-arg]
+    """Steps that are executed in the background, by the crew of the key's server."""
+
+    def __init__(self, parts: "_Parts", key: Optional[Key], steps: Steps, has_ended: Callable[[], bool] = _never):
+        super().__init__()
+        self._parts, self._link, self.has_ended = parts, Link(parts.pool, key, is_short=True), has_ended
+        self._operations = self._link.run(steps)
+
+    def start(self) -> None:
+        """In the keeper's thread."""
+        key = self._link.key
+        self._parts.keeper.put("cluster" if key is None else self._parts.pool.place(key), self._continue)
+
+    def _continue(self) -> None:
+        try:
+            with self._link:
+                result = _run(self._parts.pool, self._operations, None)
+        except BaseException as error:
+            self.set_exception(error)
+        else:
+            if isinstance(result, Pause):
+                self._parts.keeper.at(time.monotonic() + result.seconds, self.start, self.has_ended)
+            else:
+                self.set_result(result)
+
+
+class _Parts(Parts):
+    pool: _Pool
+    pool_class, retry = _Pool, Retry(NoBackoff(), 0)
+
+    def begin(self) -> None:
+        super().begin()
+        self.keeper = _Keeper()
+        self.waits: Set[_Acquisition] = set()
+        self.watches: Set[Link] = set()
+        self.endings: Set[_Job] = set()
+
+    def start(self, key: Optional[Key], steps: Steps, named: str = "") -> _Job:
+        """Executes steps in the background. If they have a name, their error is logged, and close() waits for them."""
+        job = _Job(self, key, steps)
+        if named:
+            self.endings.add(job)
+            job.add_done_callback(lambda done: log_error(named, done.exception()))
+        job.add_done_callback(self.endings.discard)
+        self.keeper.begin()
+        self.keeper.at(0.0, job.start)
+        return job
+
+    def forget(self, state: State) -> None:
+        self.start(state.spec.key, state.released(), state.spec.named)
+
+    def send(self, key: Key, steps: Steps) -> Any:
+        with Link(self.pool, key, is_short=True) as link:
+            return _run(self.pool, link.run(steps))
+
+    def close(self, timeout: float) -> None:
+        until, self.is_closed = time.monotonic() + timeout, True
+        for wait in list(self.waits):
+            wait.cancel()
+        for hold in self.held():
+            self.start(hold._state.spec.key, hold._state.released(), hold._state.spec.named)
+        futures.wait(list(self.endings), max(0.0, until - time.monotonic()))
+        while self.waits and time.monotonic() < until:
+            time.sleep(0.005)
+        self.end()
 
     def end(self) -> None:
         self.is_closed = True
-        self.clock.close()
-        self.renewer.close()
-        self.connections.close()
+        self.keeper.close()
+        self.pool.close()
         for link in list(self.watches):
-            link.drop()
+            _stop(link)
 
 
-_all: "weakref.WeakSet[_Parts]" = weakref.WeakSet()
+@atexit.register
+def _release_all() -> None:
+    """At the end of the program: what is still held is released, as far as that is possible soon."""
+    until = time.monotonic() + 1.0
+    for parts in all_parts():
+        if isinstance(parts, _Parts) and parts.held():
+            parts.close(max(0.05, until - time.monotonic()))
 
 
-def _begin_all() -> None:
-    for parts in list(_all):
-        parts.begin()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_all)
-
-
-class Locks(Factory["Lock", "Hold"]):
+class Locks(BaseLocks["Lock", "Hold", NoReturn]):
     """Locks on the server that a client connects to. `max_block`: how long one command blocks at most;
     `connect_timeout`: how long a wait tries to connect if it was never connected. Both in s."""
 
-    def __init__(self, client: Union["redis.Redis", "redis.RedisCluster"], max_block: float = MAX_BLOCK,
+    def __init__(self, client: Union["redis.Redis", "redis.RedisCluster"], *, max_block: float = MAX_BLOCK,
                  connect_timeout: float = CONNECT_TIMEOUT) -> None:  # fmt: skip
         if not isinstance(client, (redis.Redis, redis.RedisCluster)):
             raise TypeError(f"the client must be a redis.Redis or redis.RedisCluster, not {type(client)!r}; "
                             "lock_so.aio is for those of redis.asyncio")  # fmt: skip
-        check_positive("max_block", max_block)
-        check_positive("connect_timeout", connect_timeout)
-        self._max_block, self._connect_timeout = max_block, connect_timeout
-        self._parts = _Parts(client)
+        found: Any = client
+        if isinstance(client, redis.RedisCluster):
+            found = found.get_redis_connection(found.get_default_node())
+        source = found.connection_pool.connection_class, found.connection_pool.connection_kwargs
+        self._lock_class, self._parts = Lock, _Parts(client, source, max_block, connect_timeout)
         weakref.finalize(self, self._parts.end).atexit = False
 
-    def _make(self, spec: Spec, wait: Optional[float], on_lost: OnLost["Hold"], cancel_on_loss: bool) -> "Lock":
-        if cancel_on_loss:
-            raise ValueError("cancel_on_loss: only a task of asyncio can be cancelled")
-        return Lock(self, spec, wait, on_lost)
-
-    def close(self, timeout: float = 5.0) -> None:
+    def close(self, *, timeout: float = 5.0) -> None:
         """Ends all waits with Closed, releases all locks that are held, and closes connections and threads, within
         `timeout` s. What is not released by then is not renewed any more."""
-        parts, until = self._parts, time.monotonic() + timeout
-        if parts.is_closed:
-            return
-        parts.is_closed = True
-        for wait in list(parts.waits):
-            wait.cancel()
-        holds = [hold for hold in [found() for found in list(parts.holds.values())] if hold is not None]
-        threads = [_start(_release_all, holds) for _ in range(min(_RELEASERS, len(holds)))]
-        threads += [wait.helper for wait in list(parts.waits) if wait.helper]
-        for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
-        parts.end()
+        self._parts.close(timeout)
 
     def __enter__(self) -> "Locks":
         return self
@@ -142,190 +350,177 @@ class Locks(Factory["Lock", "Hold"]):
         self.close()
 
 
-def _release_all(holds: List["Hold"]) -> None:
-    while holds:
-        try:
-            holds.pop().release()
-        except (NotHeld, IndexError):
-            pass
-        except Exception as error:
-            log.warning("%s", error)
-
-
 class Cancellation:
-    """Ends waits from another thread: those of acquire() with this object as `cancel`."""
+    """Ends waits from another thread or from a signal handler: those of acquire() with this object as `cancel`."""
 
     def __init__(self) -> None:
-        self._is_set, self._lock = False, threading.Lock()
+        self._is_set = False
         self._calls: Set[Callable[[], None]] = set()
 
     def cancel(self) -> None:
-        with self._lock:
-            self._is_set, calls = True, list(self._calls)
-        for call in calls:
+        self._is_set = True
+        for call in list(self._calls):
             call()
 
     def _add(self, call: Callable[[], None]) -> None:
-        with self._lock:
-            self._calls.add(call)
-            is_set = self._is_set
-        if is_set:
+        self._calls.add(call)
+        if self._is_set:
             call()
 
     def _remove(self, call: Callable[[], None]) -> None:
-        with self._lock:
-            self._calls.discard(call)
+        self._calls.discard(call)
 
 
 class _Acquisition:
-    """An attempt that may be cancelled by another thread."""
+    """An attempt that may be cancelled by another thread, or by a signal handler of its own: there are no locks."""
 
-    def __init__(self, locks: Locks, spec: Spec, wait: Optional[float]):
-        self._parts = parts = locks._parts
-        self.attempt = Attempt(spec, wait, parts.connections, locks._max_block, locks._connect_timeout)
-        self.link, self._over, self._lock = Link(parts.connections, spec.key), threading.Event(), threading.Lock()
-        self._is_done = False
-        self.helper: Optional[threading.Thread] = None
-        self._stopped = threading.Event()
+    def __init__(self, parts: _Parts, spec: Any, wait: Any):
+        self._parts, self.attempt, self.link = parts, parts.attempt(spec, wait), Link(parts.pool, spec.key)
+        self._stopped: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._outcome: Dict[str, str] = {}
+        self._giving_up: Optional[_Job] = None
+        self._has_ended = False  # the request has its reply, or no connection any more
+
+    def _is(self, outcome: str) -> bool:
+        """Whether this is the outcome. The first one is; setdefault() is atomic."""
+        return self._outcome.setdefault("", outcome) == outcome
 
     def run(self) -> Any:
         """Returns the reply. Without one, nothing is left on the server, or will be soon."""
-        self._parts.waits.add(self)
         try:
-            if self._parts.is_closed:
-                raise Closed()
-            return self._answer()
-        finally:
-            self._parts.waits.discard(self)
-
-    def _answer(self) -> Any:
-        try:
-            answer = _run(self.attempt.run(), self.link, self._stopped.wait)
-            with self._lock:
-                self._is_done = not self.attempt.given_up
-            if self._is_done:
+            if self._outcome:
+                answer = None  # cancelled before it began
+            else:
+                answer = _run(self._parts.pool, self.link.run(self.attempt.run()), self._pause)
+            if answer is not None and self._is("granted"):
                 return answer
         except BaseException as error:
-            with self._lock:
-                self._is_done = not self.attempt.given_up
-            if not isinstance(error, LockError):
+            if not isinstance(error, Exception):
+                self.attempt.was_cut = True
                 self.link.drop()
-                self.attempt.was_cut = self.attempt.was_cut or not isinstance(error, Exception)
-            if self._is_done and self.attempt.was_cut:
-                self._give_up()
-                if self.helper and not isinstance(error, Exception):
-                    self.helper.join(GIVE_UP_WITHIN)
-            if self._is_done:
-                self._over.set()
-                self.link.close()
+            if self._is("failed"):
+                self.end(error)
                 raise
-        self._over.set()
-        self.link.close()
-        if self.helper:
-            self.helper.join(GIVE_UP_WITHIN)
+        self.end(None)
         raise Closed() if self._parts.is_closed else Cancelled(f"{self.attempt.spec.named}: the wait was cancelled")
 
+    def end(self, error: Optional[BaseException]) -> None:
+        """Without a hold."""
+        self._has_ended = True
+        self.link.close()
+        if self.attempt.was_cut and not self._giving_up:
+            self.give_up()
+        if self._giving_up and not isinstance(error, Exception):
+            futures.wait([self._giving_up], GIVE_UP_WITHIN)
+
     def cancel(self) -> None:
-        with self._lock:
-            if self._is_done or self.attempt.given_up:
-                return
-            self.attempt.given_up = True
-            self._stopped.set()
-            self._give_up()
-        _start(self._drop_later)
+        if not self._is("cancelled") or self._giving_up:
+            return
+        self.attempt.given_up = True
+        self._stopped.put(None)
+        self.give_up()
+        # If the server does not respond, the waiting thread ends after some time.
+        self._parts.keeper.at(time.monotonic() + GIVE_UP_WITHIN, lambda: _stop(self.link), lambda: self._has_ended)
 
-    def _drop_later(self) -> None:
-        """If the server does not respond, the waiting thread is released after some time."""
-        if not self._over.wait(GIVE_UP_WITHIN):
-            self.link.drop()
+    def give_up(self) -> None:
+        steps = give_up(self.attempt, lambda: self._has_ended)
+        self._giving_up = self._parts.start(self.attempt.spec.key, steps, self.attempt.spec.named)
 
-    def _give_up(self) -> None:
-        self.helper = _start(self._parts.send, self.attempt.spec.key, give_up(self.attempt, self._over.is_set))
+    def _pause(self, seconds: float) -> None:
+        try:
+            self._stopped.get(timeout=seconds)
+        except queue.Empty:
+            pass
 
 
-class Lock:
+class Lock(BaseLock["Hold"]):
     """A lock that can be acquired any number of times: `with lock as hold:`, or acquire() and release()."""
 
-    def __init__(self, locks: Locks, spec: Spec, wait: Optional[float], on_lost: OnLost["Hold"]):
-        self._locks, self._spec, self._wait, self._on_lost = locks, spec, wait, on_lost
-        self._entered = threading.local()
+    _parts: _Parts
 
-    def acquire(self, wait: Optional[float] = _DEFAULT, cancel: Optional[Cancellation] = None) -> "Hold":
+    def acquire(self, *, wait: Optional[float] = DEFAULT, cancel: Optional[Cancellation] = None) -> "Hold":
         """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. `cancel`: a Cancellation. Raises
         NotAcquired, Cancelled, Closed, Deadlock, NoReplicas, Refused, or redis-py's error if no connection was ever
-        possible, or if a try could not ask the server."""
-        wait = self._wait if wait is _DEFAULT else wait
-        check_wait(wait)
-        acquisition = _Acquisition(self._locks, self._spec, wait)
-        if cancel:
-            cancel._add(acquisition.cancel)
+        possible, or if a try had no reply."""
+        parts, acquisition, state = self._parts, _Acquisition(self._parts, self._spec, wait), None
+        if parts.is_closed:
+            raise Closed()
+        parts.keeper.begin()
+        parts.waits.add(acquisition)
         try:
-            answer = acquisition.run()
+            if cancel:
+                cancel._add(acquisition.cancel)
+            if parts.is_closed:
+                acquisition.cancel()
+            answer, attempt = acquisition.run(), acquisition.attempt
+            try:
+                state = State(self._spec, attempt.owner, answer, attempt.sent, parts.pool)
+                hold = Hold(self._locks, state)
+                hold._begin(acquisition.link)
+            except BaseException:
+                if state:
+                    state.is_ending = True
+                attempt.was_cut = True
+                acquisition.link.drop()
+                acquisition.end(None)
+                raise
         finally:
+            parts.waits.discard(acquisition)
             if cancel:
                 cancel._remove(acquisition.cancel)
-        attempt = acquisition.attempt
-        state = State(self._spec, attempt.owner, answer, attempt.sent)
-        return Hold(self._locks, state, acquisition.link, self._on_lost)
-
-    def __enter__(self) -> "Hold":
-        hold = self.acquire()
-        self._holds().append(hold)
+        if parts.is_closed:  # close() may not have seen the hold
+            try:
+                hold.release()
+            except Exception as error:
+                log_error(self._spec.named, error)
+            raise Closed()
         return hold
 
-    def __exit__(self, _: Any, error: Optional[BaseException], __: Any) -> None:
-        hold = self._holds().pop()
-        if hold._is_inherited():
-            return
-        try:
-            hold.release()
-        except Exception as problem:
-            if error is None:
-                raise
-            log.warning("the release after %r: %s", error, problem)
+    def __enter__(self) -> "Hold":
+        return self._enter(threading.get_ident(), self.acquire())
 
-    def _holds(self) -> List["Hold"]:
-        holds: List[Hold] = self._entered.__dict__.setdefault("holds", [])
-        return holds
+    def __exit__(self, *error: Any) -> None:
+        self._leave(threading.get_ident()).__exit__(*error)
 
 
-class Hold:
-    """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`."""
+class Hold(BaseHold):
+    """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`. `with hold:` releases it at
+    the end."""
 
-    def __init__(self, locks: Locks, state: State, link: Link, on_lost: OnLost["Hold"]):
-        self._locks, self._state, self._on_lost, self._pid = locks, state, on_lost, os.getpid()
-        self.owner, self.keys, self.token = state.owner, state.spec.keys, state.token
-        parts, ref = locks._parts, weakref.ref(self)
-        parts.holds[id(self)] = ref
-        for key in self.keys if on_lost else self.keys[:1] if state.spec.session else ():
-            is_bound = state.spec.session and key == self.keys[0]
-            block = state.third if state.spec.session else min(locks._max_block, MAX_BLOCK)
-            _start(_watch, parts, state, key, block, link if is_bound else Link(parts.connections, key), ref)
+    def _begin(self, link: Link) -> None:
+        parts, state, ref = self._parts, self._state, weakref.ref(self)
+        for key, block, is_bound in self._watches():
+            own = link if is_bound else Link(parts.pool, key)
+            parts.watches.add(own)
+            _start(_watch, parts, state, key, block, own, is_bound, ref)
         if not state.spec.session:
             link.close()
-        self._tending = _Tending(parts, state, ref)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it is known to be lost, without a request to the server."""
-        return self._state.is_lost
+        parts.keeper.at(state.until, lambda: _check(state, ref), state.has_ended)
+        if state.is_renewed:
+            job = _Job(parts, state.spec.key, state.tended(), state.has_ended)
+            job.add_done_callback(lambda done: _lost(done, ref))
+            parts.keeper.at(state.due(), job.start, state.has_ended)
 
     def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply in
-        the lease."""
-        if self._is_inherited():
-            raise NotHeld(self._state.spec, "it belongs to the parent process")
-        parts = self._locks._parts
-        parts.holds.pop(id(self), None)
-        self._tending.forget()
-        parts.send(self._state.spec.key, self._state.released())
+        the lease; then it can be called again."""
+        self._parts.send(self._state.spec.key, self._releasing())
+        self._parts.holds.pop(id(self), None)
 
-    def _is_inherited(self) -> bool:
-        return self._pid != os.getpid()
+    def __enter__(self) -> "Hold":
+        return self
+
+    def __exit__(self, _: Any, error: Optional[BaseException], __: Any) -> None:
+        if self._is_inherited():
+            return
+        try:
+            self.release()
+        except Exception as problem:
+            self._left(error, problem)
 
     def _lost(self) -> None:
-        if self._state.lose() and self._on_lost:
-            _start(self._report, self._on_lost)
+        if self._state.spec.on_lost:
+            _start(self._report, self._state.spec.on_lost)
 
     def _report(self, on_lost: Callable[["Hold"], Any]) -> None:
         try:
@@ -333,65 +528,34 @@ class Hold:
         except Exception:
             log.exception("%s: error in the callback for its loss", self._state.spec.named)
 
-    def __del__(self) -> None:
-        state = getattr(self, "_state", None)
-        if state is None or state.is_released or self._is_inherited():
-            return
-        parts = self._locks._parts
-        parts.holds.pop(id(self), None)
-        self._tending.forget()
-        if not state.is_lost and not parts.is_closed:
-            warnings.warn(f"{state.spec.named} was never released; it is released now", ResourceWarning, source=self)
-            _start(parts.send, state.spec.key, state.released())
+
+def _check(state: State, hold: "weakref.ref[Hold]") -> Optional[float]:
+    """Notices that the lease has expired, also if all threads of the crew wait for replies."""
+    if time.monotonic() < state.until:
+        return state.until
+    lost(hold)
+    return None
 
 
-class _Tending:
-    """Renews a hold, and notices when its lease expires. It does not keep the hold from being collected."""
-
-    def __init__(self, parts: _Parts, state: State, hold: "weakref.ref[Hold]"):
-        self._parts, self._state, self._hold = parts, state, hold
-        parts.clock.add(self._check, state.until)
-        if state.is_renewed:
-            parts.renewer.add(self._renew, state.renew_at)
-
-    def forget(self) -> None:
-        self._parts.clock.forget(self._check)
-        if self._state.is_renewed:
-            self._parts.renewer.forget(self._renew)
-
-    def _check(self) -> Optional[float]:
-        if self._state.has_ended():
-            return None
-        if time.monotonic() < self._state.until:
-            return self._state.until
-        _lost(self._hold)
-        return None
-
-    def _renew(self) -> Optional[float]:
-        state = self._state
-        if state.has_ended() or time.monotonic() >= state.until:
-            return None
-        try:
-            self._parts.send(state.spec.key, state.renewed())
-        except NotHeld:
-            _lost(self._hold)
-            return None
-        except Exception as error:
-            log.warning("%s could not be renewed: %s", state.spec.named, error)
-        return state.renew_at
+def _lost(job: Any, hold: "weakref.ref[Hold]") -> None:
+    error = job.exception()
+    if error:
+        log.error("an error in the background", exc_info=error)
+    elif job.result():
+        lost(hold)
 
 
-def _watch(parts: _Parts, state: State, key: Key, block: float, link: Link, hold: "weakref.ref[Hold]") -> None:
-    parts.watches.add(link)
+def _watch(parts: _Parts, state: State, key: Key, block: float, link: Link, is_bound: bool, hold: "weakref.ref[Hold]") -> None:
     try:
-        if _run(state.watched(key, block), link):
-            _lost(hold)
+        if parts.is_closed:
+            _stop(link)
+        if _run(parts.pool, link.run(state.watched(key, block))):
+            lost(hold)
+    except LockError:
+        pass  # closed
     finally:
         parts.watches.discard(link)
-        link.close()
-
-
-def _lost(found: "weakref.ref[Hold]") -> None:
-    hold = found()
-    if hold is not None:
-        hold._lost()
+        if is_bound:
+            link.drop()  # the server renews the lease for as long as this connection is open
+        else:
+            link.close()

@@ -2,139 +2,221 @@
 
 import asyncio
 import inspect
-import os
+import sys
 import time
-import warnings
 import weakref
-from typing import Any, Awaitable, Dict, List, Optional, Set, Union
+from typing import Any, Awaitable, Optional, Set, Union
 
 import redis.asyncio
+import redis.exceptions as library
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
-from ._aioconnections import Connections, Link
-from ._factory import Factory, OnLost
-from ._spec import Key, Spec, check_positive, check_wait
-from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Connect, Send, State, Steps, give_up, log
-from .errors import Closed, NotHeld
+from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Parts, log_error, lost
+from ._pool import Check, Exchange, Link, Open, Operations, Pool
+from ._spec import Key
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, State, Steps, give_up, log
+from .errors import Closed
+
+if sys.version_info >= (3, 11, 3):
+    from asyncio import timeout
+else:
+    from async_timeout import timeout  # redis-py needs it there too
 
 __all__ = ["Hold", "Lock", "Locks"]
 
-_DEFAULT: Any = object()
+_callbacks: "Set[asyncio.Future[Any]]" = set()  # asyncio itself does not keep tasks
 
 
-async def _run(steps: Steps, link: Link) -> Any:
-    """Executes the steps of a generator: sends commands and pauses. Returns what the generator returns."""
-    try:
-        step = next(steps)
-        while True:
-            result = None
+class _Pool(Pool):
+    def disconnect(self, connection: Any) -> None:
+        writer, connection._writer, connection._reader = connection._writer, None, None
+        if writer is not None:
             try:
-                if isinstance(step, Send):
-                    result = await link.send(step.words, step.limit)
-                elif isinstance(step, Connect):
-                    await link.connect(step.limit)
-                else:
-                    await link.rest()
-                    await asyncio.sleep(step.seconds)
-            except Exception as error:
-                step = steps.throw(error)
-            else:
-                step = steps.send(result)
-    except StopIteration as end:
-        return end.value
+                writer.close()
+            except RuntimeError:
+                pass  # the loop has ended
 
-
-async def _ask(attempt: Attempt, link: Link, answered: "asyncio.Future[Any]") -> None:
-    try:
-        answer = await _run(attempt.run(), link)
-        if not answered.done():
-            answered.set_result(answer)
-    except BaseException as error:
-        if not answered.done():
-            answered.set_exception(error)
-
-
-class _Parts:
-    """What Locks have: their connections and tasks. It does not refer to the Locks, so that these can be collected."""
-
-    def __init__(self, client: Any):
-        self.connections = Connections(client)
-        self.tasks: Set[asyncio.Future[Any]] = set()
-        self.waits: Set[asyncio.Future[Any]] = set()
-        self.giving_up: Set[asyncio.Future[Any]] = set()
-        self.holds: Dict[int, weakref.ref[Hold]] = {}
-        self.loop: Optional[asyncio.AbstractEventLoop] = None
-        self.is_closed = False
-
-    async def send(self, key: Key, steps: Steps) -> Any:
-        link = Link(self.connections, key, is_short=True)
+    async def open(self, step: Open) -> Any:
+        limit, server = step.until - time.monotonic(), self.server(step.place)
+        opening = asyncio.ensure_future(self._open(self.new(step.place)))
+        server.opening.add(opening)
+        opening.add_done_callback(server.opening.discard)
         try:
-            return await _run(steps, link)
-        finally:
-            await link.close()
+            done, _ = await asyncio.wait({opening}, timeout=max(0.0, limit))
+        except asyncio.CancelledError:
+            opening.add_done_callback(lambda late: self._opened_late(late, server))
+            raise
+        if done:
+            return opening.result()
+        opening.add_done_callback(lambda late: self._opened_late(late, server))
+        raise library.TimeoutError(f"no connection within {limit:.3g} s")
 
-    def in_background(self, work: Awaitable[Any]) -> "asyncio.Future[Any]":
+    async def _open(self, connection: Any) -> Any:
+        try:
+            async with timeout(self.timeout):
+                await connection.connect()
+        except asyncio.TimeoutError:
+            self.disconnect(connection)
+            raise library.TimeoutError(f"no connection within {self.timeout:g} s") from None
+        except BaseException:
+            self.disconnect(connection)
+            raise
+        return self.opened(connection)
+
+    def _opened_late(self, opening: "asyncio.Future[Any]", server: Any) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            self.give(opening.result(), server)
+
+    def close(self) -> None:
+        super().close()
+        for server in self._servers.values():
+            for opening in list(server.opening):
+                opening.cancel()
+
+
+async def _exchange(step: Exchange) -> Any:
+    # redis-py's own time-out for a reply returns None, which would be taken for a null reply. And wait_for() creates a
+    # task, which runs later than the reply could be read.
+    limit = step.until - time.monotonic()
+    try:
+        async with timeout(limit):
+            await step.connection.send_command(*step.words)
+            return await step.connection.read_response()
+    except asyncio.TimeoutError:
+        raise library.TimeoutError(f"no reply to {step.words[0]} within {limit:.3g} s") from None
+
+
+async def _is_usable(connection: Any) -> bool:
+    # The method's name from redis-py 8 on, and its name before.
+    has_news = getattr(connection, "can_read", None) or connection.can_read_destructive
+    try:
+        return connection.is_connected and not await has_news()
+    except (library.RedisError, OSError):
+        return False
+
+
+async def _run(pool: _Pool, operations: Operations) -> Any:
+    """Executes operations. Returns what they return."""
+    result: Any = None
+    error: Optional[BaseException] = None
+    while True:
+        try:
+            step = operations.throw(error) if error else operations.send(result)
+        except StopIteration as end:
+            return end.value
+        result = error = None
+        try:
+            if isinstance(step, Exchange):
+                result = await _exchange(step)
+            elif isinstance(step, Check):
+                result = await _is_usable(step.connection)
+            elif isinstance(step, Open):
+                result = await pool.open(step)
+            else:
+                await asyncio.sleep(step.seconds)
+        except BaseException as problem:
+            error = problem
+
+
+class _Parts(Parts):
+    pool: _Pool
+    pool_class, retry = _Pool, Retry(NoBackoff(), 0)
+
+    def begin(self) -> None:
+        super().begin()
+        self.tasks: Set[asyncio.Future[Any]] = set()
+        self.endings: Set[asyncio.Future[Any]] = set()  # releases, and what is given up
+        self.waits: Set[asyncio.Future[Any]] = set()
+        self.loop: Optional[asyncio.AbstractEventLoop] = None
+
+    def attach(self) -> None:
+        """To the running loop. With another loop it begins again."""
+        loop = asyncio.get_running_loop()
+        if loop is not self.loop:
+            if self.loop:
+                self.begin()
+                self._inherited.clear()
+            self.loop = loop
+
+    async def send(self, key: Optional[Key], steps: Steps) -> Any:
+        with Link(self.pool, key, is_short=True) as link:
+            return await _run(self.pool, link.run(steps))
+
+    def start(self, key: Optional[Key], steps: Steps, named: str = "") -> "asyncio.Future[Any]":
+        return self.track(self.send(key, steps), self.tasks, named)
+
+    def track(self, work: Awaitable[Any], tasks: "Set[asyncio.Future[Any]]", named: str = "") -> "asyncio.Future[Any]":
+        """Does it in the background. If it has a name, its error is logged."""
         task = asyncio.ensure_future(work)
-        self.tasks.add(task)
-        task.add_done_callback(self._ended)
+        tasks.add(task)
+
+        def done(_: Any) -> None:
+            tasks.discard(task)
+            if not task.cancelled():
+                log_error(named, task.exception())
+
+        task.add_done_callback(done)
         return task
 
-    def _ended(self, task: "asyncio.Future[Any]") -> None:
-        self.tasks.discard(task)
-        if not task.cancelled() and task.exception():
-            log.warning("%s", task.exception())
-
     def from_anywhere(self, work: Any, *args: Any) -> None:
-        """Does it in the background of the loop, also from a finalizer; not if the loop has ended."""
-        if self.loop and self.loop.is_running():
-            self.loop.call_soon_threadsafe(lambda: self.in_background(work(*args)))
+        """Calls it in the loop, also from a finalizer; not if the loop has ended."""
+        if self.loop and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(work, *args)
 
-    async def end(self) -> None:
+    def release(self, state: State, named: str) -> "asyncio.Future[Any]":
+        return self.track(self.send(state.spec.key, state.released()), self.endings, named)
+
+    def forget(self, state: State) -> None:
+        self.from_anywhere(self.release, state, state.spec.named)
+
+    def collected(self) -> None:
         self.is_closed = True
+        self.from_anywhere(lambda: self.track(self.close(5.0), _callbacks))
+
+    async def close(self, limit: float) -> None:
+        self.is_closed = True
+        for wait in list(self.waits):
+            if not wait.done():
+                wait.set_exception(Closed())
+        await asyncio.sleep(0)  # the waits begin to give up
+        for hold in self.held():
+            self.release(hold._state, hold._state.spec.named)
+        if self.endings:
+            await asyncio.wait(self.endings, timeout=limit)
         current = asyncio.current_task()
-        tasks = [task for task in self.tasks if task is not current]
+        tasks = [task for task in [*self.tasks, *self.endings] if task is not current]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.connections.close()
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+        self.pool.close()
 
 
-def _collected(parts: _Parts) -> None:
-    parts.from_anywhere(parts.end)
-
-
-class Locks(Factory["Lock", "Hold"]):
+class Locks(BaseLocks["Lock", "Hold", bool]):
     """Locks on the server that a client connects to. `max_block`: how long one command blocks at most;
     `connect_timeout`: how long a wait tries to connect if it was never connected. Both in s."""
 
-    def __init__(self, client: Union["redis.asyncio.Redis", "redis.asyncio.RedisCluster"], max_block: float = MAX_BLOCK,
+    _can_cancel = True
+
+    def __init__(self, client: Union["redis.asyncio.Redis", "redis.asyncio.RedisCluster"], *, max_block: float = MAX_BLOCK,
                  connect_timeout: float = CONNECT_TIMEOUT) -> None:  # fmt: skip
         if not isinstance(client, (redis.asyncio.Redis, redis.asyncio.RedisCluster)):
             raise TypeError(f"the client must be a redis.asyncio.Redis or RedisCluster, not {type(client)!r}; "
                             "lock_so.Locks is for those without asyncio")  # fmt: skip
-        check_positive("max_block", max_block)
-        check_positive("connect_timeout", connect_timeout)
-        self._max_block, self._connect_timeout, self._parts = max_block, connect_timeout, _Parts(client)
-        weakref.finalize(self, _collected, self._parts).atexit = False
+        found: Any = client
+        if isinstance(client, redis.asyncio.RedisCluster):
+            found = next(iter(client.nodes_manager.startup_nodes.values()))
+        else:
+            found = client.connection_pool
+        self._lock_class = Lock
+        self._parts = _Parts(client, (found.connection_class, found.connection_kwargs), max_block, connect_timeout)
+        weakref.finalize(self, self._parts.collected).atexit = False
 
-    def _make(self, spec: Spec, wait: Optional[float], on_lost: OnLost["Hold"], cancel_on_loss: bool) -> "Lock":
-        return Lock(self, spec, wait, on_lost, cancel_on_loss)
-
-    async def close(self, timeout: float = 5.0) -> None:
+    async def close(self, *, timeout: float = 5.0) -> None:
         """Ends all waits with Closed, releases all locks that are held, and closes connections and tasks, within
         `timeout` s. What is not released by then is not renewed any more."""
-        parts = self._parts
-        if parts.is_closed:
-            return
-        parts.is_closed = True
-        for wait in list(parts.waits):
-            if not wait.done():
-                wait.set_exception(Closed())
-        holds = [hold for hold in [found() for found in parts.holds.values()] if hold is not None]
-        await asyncio.sleep(0)  # the waits begin to give up
-        ends = [*parts.giving_up, *(parts.in_background(_release(hold)) for hold in holds)]
-        if ends:
-            await asyncio.wait(ends, timeout=timeout)
-        await parts.end()
+        await self._parts.close(timeout)
 
     async def __aenter__(self) -> "Locks":
         return self
@@ -143,83 +225,14 @@ class Locks(Factory["Lock", "Hold"]):
         await self.close()
 
 
-async def _release(hold: "Hold") -> None:
+async def _request(parts: _Parts, attempt: Attempt, link: Link, answered: "asyncio.Future[Any]") -> None:
     try:
-        await hold.release()
-    except NotHeld:
-        pass
-
-
-class Lock:
-    """A lock that can be acquired any number of times: `async with lock as hold:`, or acquire() and release()."""
-
-    def __init__(self, locks: Locks, spec: Spec, wait: Optional[float], on_lost: OnLost["Hold"], cancel_on_loss: bool):
-        self._locks, self._spec, self._wait, self._on_lost = locks, spec, wait, on_lost
-        self._cancel_on_loss = cancel_on_loss
-        self._entered: Dict[Any, List[Hold]] = {}
-
-    async def acquire(self, wait: Optional[float] = _DEFAULT) -> "Hold":
-        """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. Raises NotAcquired, Closed, Deadlock,
-        NoReplicas, Refused, or redis-py's error if no connection was ever possible, or if a try could not ask the
-        server. If it is cancelled, it leaves nothing behind on the server."""
-        wait, parts = self._wait if wait is _DEFAULT else wait, self._locks._parts
-        check_wait(wait)
-        if parts.is_closed:
-            raise Closed()
-        loop = parts.loop = asyncio.get_running_loop()
-        attempt = Attempt(self._spec, wait, parts.connections, self._locks._max_block, self._locks._connect_timeout)
-        link = Link(parts.connections, self._spec.key)
-        # A task of its own, because it must read the reply even if the caller is cancelled.
-        answered = loop.create_future()
-        request = asyncio.ensure_future(_ask(attempt, link, answered))
-        parts.waits.add(answered)
-        try:
-            answer = await answered
-        except BaseException as error:
-            attempt.given_up = True
-            if request.done() and isinstance(error, Exception) and not attempt.was_cut:
-                await link.close()
-            else:
-                giving = parts.in_background(_give_up(parts, attempt, request, link))
-                parts.giving_up.add(giving)
-                giving.add_done_callback(parts.giving_up.discard)
-                if not isinstance(error, Exception):
-                    await asyncio.wait({giving}, timeout=GIVE_UP_WITHIN)
-            raise
-        finally:
-            parts.waits.discard(answered)
-        hold = Hold(self._locks, State(self._spec, attempt.owner, answer, attempt.sent), self._on_lost)
-        await hold._begin(link, self._on_lost is not None or self._cancel_on_loss)
-        return hold
-
-    async def __aenter__(self) -> "Hold":
-        hold, task = await self.acquire(), asyncio.current_task()
-        if self._cancel_on_loss:
-            if hold.is_lost:
-                await hold.release()
-            hold._body = task
-        self._entered.setdefault(task, []).append(hold)
-        return hold
-
-    async def __aexit__(self, _: Any, error: Optional[BaseException], __: Any) -> None:
-        task: Any = asyncio.current_task()
-        holds = self._entered[task]
-        hold = holds.pop()
-        if not holds:
-            del self._entered[task]
-        if hold._is_inherited():
-            return
-        hold._body = None
-        if hold._has_cancelled:
-            # From Python 3.11 on it is known whether another cancellation was requested, too.
-            others = task.uncancel() > hold._cancelling if hasattr(task, "uncancel") else False
-            error = None if isinstance(error, asyncio.CancelledError) and not others else error
-        try:
-            await hold.release()
-        except Exception as problem:
-            if error is None:
-                raise hold._state.not_held() if hold._has_cancelled else problem
-            log.warning("the release after %r: %s", error, problem)
+        answer = await _run(parts.pool, link.run(attempt.run()))
+        if not answered.done():
+            answered.set_result(answer)
+    except BaseException as error:
+        if not answered.done():
+            answered.set_exception(error)
 
 
 async def _give_up(parts: _Parts, attempt: Attempt, request: "asyncio.Future[Any]", link: Link) -> None:
@@ -228,57 +241,112 @@ async def _give_up(parts: _Parts, attempt: Attempt, request: "asyncio.Future[Any
     finally:
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
-        await link.close()
+        link.close()
 
 
-class Hold:
-    """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`."""
+class Lock(BaseLock["Hold"]):
+    """A lock that can be acquired any number of times: `async with lock as hold:`, or acquire() and release()."""
 
-    def __init__(self, locks: Locks, state: State, on_lost: OnLost["Hold"]):
-        self._locks, self._state, self._on_lost, self._pid = locks, state, on_lost, os.getpid()
-        self.owner, self.keys, self.token = state.owner, state.spec.keys, state.token
-        self._body: Optional[asyncio.Task[Any]] = None  # the task that a loss cancels
-        self._has_cancelled, self._cancelling = False, 0
-        locks._parts.holds[id(self)] = weakref.ref(self)
+    _parts: _Parts
 
-    async def _begin(self, link: Link, is_watched: bool) -> None:
-        state, locks, parts, ref = self._state, self._locks, self._locks._parts, weakref.ref(self)
-        for key in self.keys if is_watched else self.keys[:1] if state.spec.session else ():
-            is_bound = state.spec.session and key == self.keys[0]
-            block = state.third if state.spec.session else min(locks._max_block, MAX_BLOCK)
-            own = link if is_bound else Link(parts.connections, key)
-            parts.in_background(_watch(state, key, block, own, ref))
-        self._tending = _Tending(parts, state, ref)
+    async def acquire(self, *, wait: Optional[float] = DEFAULT) -> "Hold":
+        """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. Raises NotAcquired, Closed, Deadlock,
+        NoReplicas, Refused, or redis-py's error if no connection was ever possible, or if a try had no reply. If it is
+        cancelled, it leaves nothing behind on the server."""
+        parts = self._parts
+        if parts.is_closed:
+            raise Closed()
+        parts.attach()
+        attempt, link = parts.attempt(self._spec, wait), Link(parts.pool, self._spec.key)
+        # A task of its own, because it must read the reply even if the caller is cancelled.
+        answered = asyncio.get_running_loop().create_future()
+        request = asyncio.ensure_future(_request(parts, attempt, link, answered))
+        parts.waits.add(answered)
+        try:
+            answer = await answered
+            hold = Hold(self._locks, State(self._spec, attempt.owner, answer, attempt.sent, parts.pool))
+        except BaseException as error:
+            attempt.given_up = True
+            if request.done() and isinstance(error, Exception) and not attempt.was_cut:
+                link.close()
+            else:
+                giving_up = parts.track(_give_up(parts, attempt, request, link), parts.endings, self._spec.named)
+                if not isinstance(error, Exception):
+                    await asyncio.wait({giving_up}, timeout=GIVE_UP_WITHIN)
+            raise
+        finally:
+            parts.waits.discard(answered)
+        hold._begin(link)
+        if parts.is_closed:  # close() may not have seen the hold
+            await asyncio.wait({parts.release(hold._state, self._spec.named)})
+            raise Closed()
+        return hold
+
+    async def __aenter__(self) -> "Hold":
+        return self._enter(asyncio.current_task(), await (await self.acquire()).__aenter__())
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._leave(asyncio.current_task()).__aexit__(*error)
+
+
+class Hold(BaseHold):
+    """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`. `async with hold:` releases it
+    at the end."""
+
+    _body: Optional["asyncio.Task[Any]"] = None  # the task that a loss cancels
+    _has_cancelled, _cancelling = False, 0
+
+    def _begin(self, link: Link) -> None:
+        parts, state, ref = self._parts, self._state, weakref.ref(self)
+        for key, block, is_bound in self._watches():
+            own = link if is_bound else Link(parts.pool, key)
+            parts.track(_watch(parts, state, key, block, own, is_bound, ref), parts.tasks, state.spec.named)
         if not state.spec.session:
-            await link.close()
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it is known to be lost, without a request to the server."""
-        return self._state.is_lost
+            link.close()
+        loop, left = asyncio.get_running_loop(), max(0.0, state.due() - time.monotonic())
+        self._tending = loop.call_later(left, lambda: state.has_ended() or parts.track(_tend(parts, state, ref), parts.tasks))
 
     async def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply
-        until the lease expired. The release continues even if the caller is cancelled."""
-        if self._is_inherited():
-            raise NotHeld(self._state.spec, "it belongs to the parent process")
-        parts = self._locks._parts
-        parts.holds.pop(id(self), None)
-        self._tending.end()
-        await asyncio.shield(parts.in_background(parts.send(self._state.spec.key, self._state.released())))
+        until the lease expired; then it can be called again. The release continues even if the caller is cancelled."""
+        self._releasing().close()
+        self._tending.cancel()
+        task = self._parts.release(self._state, "")
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise Closed() from None
+            raise
+        self._parts.holds.pop(id(self), None)
 
-    def _is_inherited(self) -> bool:
-        return self._pid != os.getpid()
+    async def __aenter__(self) -> "Hold":
+        if self._state.spec.cancel_on_loss:
+            if self.is_lost:
+                await self.release()
+            self._body = asyncio.current_task()
+            self._cancelling = self._body.cancelling() if hasattr(self._body, "cancelling") else 0  # type: ignore
+        return self
+
+    async def __aexit__(self, _: Any, error: Optional[BaseException], __: Any) -> None:
+        if self._is_inherited():
+            return
+        body, self._body = self._body, None
+        if self._has_cancelled and isinstance(error, asyncio.CancelledError):
+            # From Python 3.11 on it is known whether another cancellation was requested, too.
+            others = body.uncancel() > self._cancelling if body and hasattr(body, "uncancel") else False
+            error = error if others else None
+        try:
+            await self.release()
+        except Exception as problem:
+            self._left(error, self._state.not_held() if self._has_cancelled else problem)
 
     def _lost(self) -> None:
-        if not self._state.lose():
-            return
         if self._body:
-            self._cancelling = self._body.cancelling() if hasattr(self._body, "cancelling") else 0
             self._has_cancelled = True
             self._body.cancel()
-        if self._on_lost:
-            self._locks._parts.in_background(self._report(self._on_lost))
+        if self._state.spec.on_lost:
+            self._parts.track(self._report(self._state.spec.on_lost), _callbacks)
 
     async def _report(self, on_lost: Any) -> None:
         try:
@@ -288,60 +356,18 @@ class Hold:
         except Exception:
             log.exception("%s: error in the callback for its loss", self._state.spec.named)
 
-    def __del__(self) -> None:
-        state = getattr(self, "_state", None)
-        if state is None or state.is_released or self._is_inherited():
-            return
-        parts = self._locks._parts
-        parts.holds.pop(id(self), None)
-        if not state.is_lost and not parts.is_closed:
-            warnings.warn(f"{state.spec.named} was never released; it is released now", ResourceWarning, source=self)
-            parts.from_anywhere(parts.send, state.spec.key, state.released())
+
+async def _tend(parts: _Parts, state: State, hold: "weakref.ref[Hold]") -> None:
+    if await parts.send(state.spec.key, state.tended()):
+        lost(hold)
 
 
-class _Tending:
-    """Renews a hold, and notices when its lease expires. It does not keep the hold from being collected."""
-
-    def __init__(self, parts: _Parts, state: State, hold: "weakref.ref[Hold]"):
-        self._parts, self._state, self._hold = parts, state, hold
-        self._timer: Optional[asyncio.TimerHandle] = None
-        self._later()
-
-    def end(self) -> None:
-        if self._timer:
-            self._timer.cancel()
-
-    def _later(self) -> None:
-        state = self._state
-        if not state.has_ended() and self._hold() is not None:
-            due = min(state.renew_at, state.until) if state.is_renewed else state.until
-            left = max(0, due - time.monotonic())
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(left, lambda: self._parts.in_background(self._tend()))
-
-    async def _tend(self) -> None:
-        state = self._state
-        if not state.has_ended() and time.monotonic() >= state.until:
-            _lost(self._hold)
-        elif not state.has_ended() and state.is_renewed and time.monotonic() >= state.renew_at:
-            try:
-                await self._parts.send(state.spec.key, state.renewed())
-            except NotHeld:
-                _lost(self._hold)
-            except Exception as error:
-                log.warning("%s could not be renewed: %s", state.spec.named, error)
-        self._later()
-
-
-async def _watch(state: State, key: Key, block: float, link: Link, hold: "weakref.ref[Hold]") -> None:
+async def _watch(parts: _Parts, state: State, key: Key, block: float, link: Link, is_bound: bool, hold: "weakref.ref[Hold]") -> None:
     try:
-        if await _run(state.watched(key, block), link):
-            _lost(hold)
+        if await _run(parts.pool, link.run(state.watched(key, block))):
+            lost(hold)
     finally:
-        await link.close()
-
-
-def _lost(found: "weakref.ref[Hold]") -> None:
-    hold = found()
-    if hold is not None:
-        hold._lost()
+        if is_bound:
+            link.drop()  # the server renews the lease for as long as this connection is open
+        else:
+            link.close()

@@ -1,33 +1,32 @@
 """The errors of a lock. Connection errors of redis-py are passed on unchanged."""
 
-from typing import Any, List, Optional
+from typing import Any, Optional, Sequence
 
 import redis.exceptions as library
 
-from ._spec import Spec
+from ._spec import Key, Spec
 
 
 class LockError(Exception):
-    """The base class of all errors of this package."""
+    """The base class of all errors of this package. They can be pickled."""
 
 
 class NotAcquired(LockError, TimeoutError):
     """The lock was not acquired in time; nothing of the request is left on the server, or will be soon. `holders`: who
-    holds it, as far as that is known. `__cause__` is redis-py's error if there was no connection at the end."""
+    holds it, as far as that is known. `__cause__` is redis-py's error if there was no connection at the end. It is a
+    TimeoutError, and therefore an OSError, too."""
 
-    def __init__(self, spec: Spec, wait: float, holders: Optional[List[str]] = None, cause: Optional[Exception] = None):
-        self.keys, self.wait, self.holders = spec.keys, wait, list(holders or [])
-        within = f" within {wait:g} s" if wait else ""
-        after = f": {cause}" if cause else f": held by {_listed(self.holders)}" if self.holders else ""
-        super().__init__(f"{spec.named} was not acquired{within}{after}")
+    def __init__(self, text: str = "", *, keys: Sequence[Key] = (), wait: float = 0, holders: Sequence[str] = ()):
+        super().__init__(text)
+        self.keys, self.wait, self.holders = tuple(keys), wait, list(holders)
 
 
 class NotHeld(LockError):
     """The lock was lost before it was released, or was released before: another owner may hold it."""
 
-    def __init__(self, spec: Spec, why: str = ""):
-        self.keys = spec.keys
-        super().__init__(f"{spec.named} is not held" + (f": {why}" if why else ""))
+    def __init__(self, text: str = "", *, keys: Sequence[Key] = ()):
+        super().__init__(text)
+        self.keys = tuple(keys)
 
 
 class Deadlock(LockError):
@@ -45,14 +44,14 @@ class Cancelled(LockError):
 class Closed(LockError):
     """The Locks were closed before or during the wait."""
 
-    def __init__(self) -> None:
-        super().__init__("these Locks are closed")
+    def __init__(self, text: str = "these Locks are closed"):
+        super().__init__(text)
 
 
 class Refused(LockError):
     """Any other error reply of the server; `code` is its first word."""
 
-    def __init__(self, code: str, text: str):
+    def __init__(self, text: str = "", *, code: str = "ERR"):
         super().__init__(text)
         self.code = code
 
@@ -60,11 +59,19 @@ class Refused(LockError):
 class ModuleMissing(Refused):
     """The server does not know the commands of lock.so."""
 
-    def __init__(self, address: str):
-        super().__init__("ERR", f"unknown command: is lock.so loaded on {address}?")
+
+def not_acquired(spec: Spec, wait: float, holders: Sequence[str] = (), cause: Optional[Exception] = None) -> NotAcquired:
+    within = f" within {wait:g} s" if wait else ""
+    after = f": {cause}" if cause else f": held by {_listed(holders)}" if holders else ""
+    text = f"{spec.named} was not acquired{within}{after}"
+    return NotAcquired(text, keys=spec.keys, wait=wait, holders=holders)
 
 
-def _listed(owners: List[str]) -> str:
+def not_held(spec: Spec, why: str) -> NotHeld:
+    return NotHeld(f"{spec.named} is not held: {why}", keys=spec.keys)
+
+
+def _listed(owners: Sequence[str]) -> str:
     if len(owners) < 3:
         return " and ".join(owners)
     others = f"{len(owners) - 2} other" + ("s" if len(owners) > 3 else "")
@@ -84,8 +91,8 @@ _CODES = {
     library.NoPermissionError: "NOPERM",
 }
 
-# Transient errors: the server is not ready, or is not the right one. The command is sent again, on a new connection.
-_PASSING = ("READONLY", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK")
+# The server is not ready, or is not the right one.
+_TRANSIENT = ("READONLY", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK")
 
 
 def code_of(error: BaseException) -> str:
@@ -99,29 +106,29 @@ def code_of(error: BaseException) -> str:
 
 def is_connection(error: BaseException) -> bool:
     """Whether the error is about the connection."""
-    if isinstance(error, library.AuthenticationError):
+    if isinstance(error, (library.AuthenticationError, LockError)):
         return False
     return isinstance(error, (library.ConnectionError, library.TimeoutError, OSError))
 
 
-def is_passing(error: BaseException) -> bool:
-    """Whether the error is transient: the command may succeed if it is sent again, on a new connection."""
+def is_transient(error: BaseException) -> bool:
+    """Whether the command may succeed if it is sent again, on a new connection."""
     if is_connection(error):
         return True
-    return isinstance(error, library.ResponseError) and code_of(error) in _PASSING
+    return isinstance(error, library.ResponseError) and code_of(error) in _TRANSIENT
 
 
 def is_not_held(error: BaseException) -> bool:
     return isinstance(error, library.ResponseError) and code_of(error) == "NOTHELD"
 
 
-def typed(error: Exception, address: Any = "the server") -> Exception:
+def typed(error: Exception, address: Any) -> Exception:
     """The error to raise: one of this package for an error reply, and any other error unchanged."""
     if not isinstance(error, library.ResponseError) or isinstance(error, library.AuthenticationError):
         return error
     code, text = code_of(error), str(error)
     if text.startswith("unknown command"):
-        return ModuleMissing(address)
+        return ModuleMissing(f"unknown command: is lock.so loaded on {address}?")
     if code == "DEADLOCK":
         return Deadlock(text)
-    return NoReplicas(text) if code == "NOREPLICAS" else Refused(code, text)
+    return NoReplicas(text) if code == "NOREPLICAS" else Refused(text, code=code)

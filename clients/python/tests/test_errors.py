@@ -1,4 +1,4 @@
-"""How redis-py represents error replies: code_of(), is_passing() and _CODES of lock_so/errors.py depend on it."""
+"""How redis-py represents error replies: code_of(), is_transient() and _CODES of lock_so/errors.py depend on it."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +7,7 @@ import redis
 from redis._parsers.base import BaseParser
 
 from harness import errors
-from lock_so.errors import code_of, is_passing
+from lock_so.errors import code_of, is_transient
 from seen import wait_waiters
 
 
@@ -20,7 +20,7 @@ def redis_py_texts(monkeypatch):
 def error_of(client, *words):
     with pytest.raises(redis.ResponseError) as caught:
         client.execute_command(*words)
-    return code_of(caught.value), is_passing(caught.value)
+    return code_of(caught.value), is_transient(caught.value)
 
 
 @pytest.mark.parametrize("protocol", [2, 3])

@@ -48,7 +48,7 @@ def test_release_and_cancel(spec, release, cancel):
     assert " ".join(map(str, spec.cancel("o"))) == cancel
 
 
-MUST = {
+REFUSED = {
     "lease": ("lease must be greater than 0, not 0", {"lease": 0}),
     "negative lease": ("lease must be greater than 0, not -1.5", {"lease": -1.5}),
     "wait": ("wait must not be negative, not -1", {"wait": -1}),
@@ -58,10 +58,10 @@ MUST = {
 }
 
 
-@pytest.mark.parametrize("name", MUST)
+@pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("kind", ["lock", "fair", "read", "write", "multi"])
 def test_options_are_checked(kind, name):
-    text, options = MUST[name]
+    text, options = REFUSED[name]
     with pytest.raises(ValueError) as found:
         getattr(Locks(redis.Redis()), kind)("k", **options)
     assert str(found.value) == text

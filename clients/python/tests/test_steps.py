@@ -6,7 +6,7 @@ import redis.exceptions as library
 from lock_so import _steps as steps
 from lock_so._spec import Spec, holders_of
 from lock_so._steps import Attempt, Connect, Pause, State, give_up
-from lock_so.errors import Deadlock, ModuleMissing, NoReplicas, NotAcquired, NotHeld, Refused, code_of, is_passing, typed
+from lock_so.errors import Deadlock, ModuleMissing, NoReplicas, NotAcquired, NotHeld, Refused, code_of, is_transient, not_acquired, typed
 
 
 @pytest.fixture
@@ -76,16 +76,16 @@ NOTHING = (0, [])  # the reply of LOCK.INFO
 def test_blocking_calls(clock):
     sent, end = play(clock, attempt(70).run(), [(30, None), (30, None), (10, None), NOTHING])
     assert blocks(sent) == [30000, 30000, 10000, None] and isinstance(end, NotAcquired)
-    assert [round(step.limit, 2) for step in sent] == [32, 32, 10.08, 0.08]
+    assert [round(step.until - at, 2) for step, at in zip(sent, (1000, 1030, 1060, 1070), strict=True)] == [32, 32, 10.08, 0.08]
 
 
-def test_a_try_says_no_block(clock):
+def test_a_try_does_not_block(clock):
     sent, end = play(clock, attempt(0).run(), [(0.01, None), (0, ["holders", [["owner", "a"], ["owner", "b"]]])])
-    assert blocks(sent) == [None, None] and round(sent[0].limit, 2) == 0.08
+    assert blocks(sent) == [None, None] and round(sent[0].until, 2) == 1000.08
     assert str(end) == 'lock "k" was not acquired: held by a and b' and end.holders == ["a", "b"]
 
 
-def test_a_late_reply_leaves_no_time_to_ask_for_the_holder(clock):
+def test_a_late_reply_leaves_no_time_to_query_the_holder(clock):
     sent, end = play(clock, attempt(3).run(), [(3.2, None)])
     assert str(end) == 'lock "k" was not acquired within 3 s'
 
@@ -111,7 +111,7 @@ def test_the_last_error_is_the_cause(clock):
     assert str(end) == 'lock "k" was not acquired within 5 s: cut'
 
 
-def test_a_try_that_cannot_ask_is_the_librarys_error(clock):
+def test_a_try_without_a_reply_is_the_librarys_error(clock):
     assert play(clock, attempt(0).run(), [(0, CUT)])[1] is CUT
 
 
@@ -161,12 +161,12 @@ def test_giving_up_multi(clock):
     spec = Spec("multi", ("k", "l"))
     sent, _ = play(clock, give_up(attempt(None, spec), lambda: True), [(0, 0), (0, 2)])
     assert [step.words[0] for step in sent] == ["LOCK.CANCEL", "LOCK.MRELEASE"]
-    sent, _ = play(clock, give_up(attempt(None, spec), lambda: True), [(0, 0), (0, BAD("NOTHELD no"))])
-    assert len(sent) == 2
+    sent, _ = play(clock, give_up(attempt(None, spec), lambda: True), [(0, 0), *[(0, BAD("NOTHELD no"))] * 3])
+    assert [step.words[0] for step in sent[2:]] == ["LOCK.RELEASE"] * 2
 
 
 def hold(clock, spec=LOCK, waited=0.0):
-    return State(spec, "o", 1, clock.now - waited)
+    return State(spec, "o", 1, clock.now - waited, Server())
 
 
 def test_release_is_repeated(clock):
@@ -192,13 +192,19 @@ def test_what_is_left_of_multi(clock):
 
 def test_renewal_counts_from_before_it_was_sent(clock):
     state = hold(clock)
-    clock.now += 1
-    play(clock, state.renewed(), [(0.5, 1)])
-    assert (state.until, state.renew_at) == (1004.0, 1002.0)
-    play(clock, state.renewed(), [(0.5, CUT)])
-    assert state.until == 1004.0 and not state.is_lost
+    sent, end = play(clock, state.tended(), [(0.5, 1), (0.5, CUT), (0, BAD("NOTHELD no"))])
+    # Sent at 1001, at 1002, and after a pause of a quarter of a third.
+    assert [step.until for step in sent] == [1003.0, 1004.0, 1004.0] and clock.now == 1002.75
+    assert end is True and state.until == 1004.0 and not state.is_lost
     clock.now = 1004.0
     assert state.is_lost and state.lose() and not state.lose()
+
+
+def test_a_lease_that_expires_is_lost(clock, caplog):
+    state = hold(clock)
+    sent, end = play(clock, state.tended(), [(0.1, CUT)] * 6)
+    assert end is True and clock.now >= 1003 and len(caplog.messages) == 1
+    assert play(clock, hold(clock, Spec("lock", ("k",), renew=False)).tended(), []) == ([], True)
 
 
 def test_a_grant_after_a_long_wait_is_renewed_at_once(clock):
@@ -216,7 +222,7 @@ def test_a_session_is_bound_again(clock):
 
 def test_a_watch_ends_with_the_release(clock):
     state = hold(clock)
-    state.is_released = True
+    state.is_ending = True
     assert play(clock, state.watched("k", 1), []) == ([], False)
     assert not state.lose()
 
@@ -235,8 +241,8 @@ def test_a_watch_ends_with_the_release(clock):
     ],
 )
 def test_types(error, code, kind):
-    assert code_of(error) == code and type(typed(error)) is kind and not is_passing(error)
-    assert kind is not Refused or typed(error).code == code
+    assert code_of(error) == code and type(typed(error, "h:1")) is kind and not is_transient(error)
+    assert kind is not Refused or typed(error, "h:1").code == code
     assert kind is not ModuleMissing or str(typed(error, "h:1")) == "unknown command: is lock.so loaded on h:1?"
 
 
@@ -255,13 +261,13 @@ def test_types(error, code, kind):
         BAD("UNBLOCKED client"),
     ],
 )
-def test_passing(error):
-    assert is_passing(error)
+def test_transient(error):
+    assert is_transient(error)
 
 
-def test_a_wrong_password_does_not_pass():
+def test_a_wrong_password_is_not_transient():
     error = library.AuthenticationError("no")
-    assert not is_passing(error) and typed(error) is error
+    assert not is_transient(error) and typed(error, "h:1") is error
 
 
 def test_a_second_release_sends_nothing(clock):
@@ -271,7 +277,7 @@ def test_a_second_release_sends_nothing(clock):
     assert not sent and str(end) == 'lock "k" is not held: it was released before'
 
 
-def test_not_held_says_why(clock):
+def test_not_held_names_the_reason(clock):
     reported, expired = hold(clock), hold(clock)
     assert reported.lose()
     assert str(reported.not_held()) == 'lock "k" is not held: the server reported its loss'
@@ -289,7 +295,7 @@ def test_not_held_says_why(clock):
     ],
 )
 def test_holders_in_a_text(owners, text):
-    assert str(NotAcquired(LOCK, 2.5, owners)) == f'lock "k" was not acquired within 2.5 s: held by {text}'
+    assert str(not_acquired(LOCK, 2.5, owners)) == f'lock "k" was not acquired within 2.5 s: held by {text}'
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,321 @@
+"""The package's own connections to the servers of a user's client, the same for threads and asyncio: generators that yield
+an Open, a Check, an Exchange or a Pause. There are no locks: what threads share is changed by atomic operations only."""
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Callable, Deque, Dict, Generator, List, Optional, Set, Tuple
+
+import redis.exceptions as library
+
+from ._spec import Key, Words, text_of
+from ._steps import MARGIN, Connect, Pause, Send, Steps, short
+from .errors import Closed, is_connection, is_transient
+
+IDLE = 8  # how many idle connections to a server are kept for later commands
+SHORT = 32  # how many connections to a server short commands use at the same time
+OPENING = 32  # how many connections to a server are opened at the same time
+
+Place = Optional[Tuple[str, int]]
+Operations = Generator[Any, Any, Any]
+
+
+@dataclass
+class Open:
+    """Receives a new connection. If it is opened too late, it is kept for later commands."""
+
+    link: "Link"
+    place: Place
+    until: float
+
+
+@dataclass
+class Check:
+    """Receives whether the server has not closed the connection."""
+
+    connection: Any
+
+
+@dataclass
+class Exchange:
+    """Sends a command, and receives its reply."""
+
+    connection: Any
+    words: Words
+    until: float
+
+
+class Server:
+    """The connections to one server."""
+
+    def __init__(self) -> None:
+        self.idle: Deque[Any] = deque()
+        self.short: Set[Link] = set()  # the short commands that use a connection, or open one
+        self.opening: Set[Any] = set()
+        self.checked = 0.0
+
+    def pop(self, link: "Link") -> Any:
+        """An idle connection, or None. The last one is kept for short commands: when the server or the program can open
+        no other, a hold can still be renewed and released."""
+        try:
+            connection = self.idle.pop()
+        except IndexError:
+            return None
+        if link.is_short:
+            self.short.add(link)
+        elif not self.idle and not self.short:
+            self.idle.append(connection)
+            return None
+        return connection
+
+
+class Pool:
+    """The connections, and where the keys of a cluster are. `source`: the class and the settings of connections;
+    `start(steps)` executes steps in the background."""
+
+    def __init__(self, client: Any, source: Tuple[Any, Dict[str, Any]], retry: Any, timeout: float,
+                 start: Callable[[Steps], Any]):  # fmt: skip
+        self.has_connected = self.is_closed = False
+        self.timeout = timeout
+        self.asks: Dict[Any, Place] = {}
+        self._cluster = client if hasattr(client, "nodes_manager") else None
+        self._client, self._retry, self._start = client, retry, start
+        self._class, self.settings = source
+        self._servers: Dict[Place, Server] = {}
+        self._slots: List[Tuple[int, int, Place]] = []
+        self._failures, self._is_learning = 0, False
+
+    def server(self, place: Place) -> Server:
+        return self._servers.get(place) or self._servers.setdefault(place, Server())
+
+    def place(self, key: Any) -> Place:
+        """The address of the key's server in a cluster, as far as it is known: a wrong one redirects."""
+        if self._cluster is None:
+            return None
+        slot = self._cluster.keyslot(key)
+        for first, last, place in self._slots:
+            if first <= slot <= last:
+                return place
+        manager = self._cluster.nodes_manager
+        nodes = manager.slots_cache.get(slot) or list(manager.startup_nodes.values())[self._failures % len(manager.startup_nodes):]
+        return nodes[0].host, nodes[0].port
+
+    def address(self, key: Key) -> str:
+        """The server of the key, for texts."""
+        pool = getattr(self._client, "connection_pool", None)
+        master = self.place(key) or getattr(pool, "master_address", None) or getattr(pool, "service_name", None)
+        if master:
+            return "%s:%s" % master if isinstance(master, tuple) else str(master)
+        found = self.settings
+        return found.get("path") or f"{found.get('host', 'localhost')}:{found.get('port', 6379)}"
+
+    def new(self, place: Place) -> Any:
+        kept = {name: value for name, value in self.settings.items() if "maint_notifications" not in name}
+        if place:
+            kept["host"], kept["port"] = place
+        own = {"socket_timeout": self.timeout, "socket_connect_timeout": self.timeout, "health_check_interval": 0}
+        return self._class(**{**kept, **own, "retry": self._retry, "retry_on_error": [], "retry_on_timeout": False})
+
+    def opened(self, connection: Any) -> Any:
+        # redis-py would silently connect again.
+        connection._connect = _refuse
+        self.has_connected = True
+        return connection
+
+    def give(self, connection: Any, server: Server) -> None:
+        if self.is_closed or len(server.idle) >= IDLE:
+            self.disconnect(connection)
+            return
+        server.idle.append(connection)
+        if self.is_closed:
+            self.close()
+
+    def disconnect(self, connection: Any) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Closes the idle connections, and every other one when its command has ended; commands are still executed."""
+        self.is_closed = True
+        for server in list(self._servers.values()):
+            self._shrink(server, 0)
+
+    def _shrink(self, server: Server, idle: int) -> None:
+        while len(server.idle) > idle:
+            try:
+                self.disconnect(server.idle.popleft())
+            except IndexError:
+                return
+
+    def failed(self, link: "Link", error: Exception) -> None:
+        """Records what an error shows about the link's server, and about the cluster."""
+        if isinstance(error, library.AskError):
+            known = link.place[0] if link.place else ""
+            host, port = self._remapped(error.host or known, int(error.port))
+            if not isinstance(error, library.MovedError):
+                self.asks[link.key] = host, port
+                return
+            self._slots = [(int(error.slot_id), int(error.slot_id), (host, port)), *self._slots]
+        elif link.is_short and is_connection(error):
+            self._shrink(self.server(link.place), 1)  # they may be dead, too
+        self._failures += 1
+        if self._cluster is not None and not self._is_learning and not self.is_closed:
+            self._is_learning = True
+            self._start(self._learned())
+
+    def _remapped(self, host: str, port: int) -> Tuple[str, int]:
+        found: Tuple[str, int] = self._cluster.nodes_manager.remap_host_port(host, port) if self._cluster else (host, port)
+        return found
+
+    def _learned(self) -> Steps:
+        """Learns where the slots of the cluster are from the first node that replies."""
+        try:
+            yield Pause(0.05)  # several commands fail at the same time
+            nodes = [(node.host, node.port) for node in self._cluster.nodes_manager.startup_nodes.values()]  # type: ignore
+            for place in dict.fromkeys([*(place for _, _, place in self._slots), *nodes]):
+                try:
+                    with Link(self, None, True, place) as link:
+                        reply = yield from link.run(_slots())
+                except Exception:
+                    continue
+                self._slots = [(int(first), int(last), self._remapped(text_of(master[0] or place[0]), int(master[1])))
+                               for first, last, master, *_ in reply]  # fmt: skip
+                return
+        finally:
+            self._is_learning = False
+
+    def taken(self, link: "Link", until: float) -> Operations:
+        """A connection to the link's server: an idle one, or a new one. If no other can be opened, a short command waits
+        for those of the others."""
+        server, error = self.server(link.place), None
+        while True:
+            connection = server.pop(link)
+            if connection is not None:
+                if (yield Check(connection)):
+                    return connection
+                self.disconnect(connection)
+                continue
+            others = len(server.short - {link}) if link.is_short else 0
+            if error is None and others < SHORT and len(server.opening) < OPENING:
+                if link.is_short:
+                    server.short.add(link)
+                try:
+                    return (yield Open(link.owner, link.place, until))
+                except Exception as problem:
+                    server.short.discard(link)
+                    if not others:
+                        raise
+                    error = problem
+            if time.monotonic() >= until:
+                raise error or library.TimeoutError(f"no connection to {self.address(link.key or '')} was free in time")
+            yield Pause(0.005)
+
+
+def _refuse(*_: Any) -> None:
+    raise library.ConnectionError("the connection is closed")
+
+
+def _slots() -> Steps:
+    return (yield short(["CLUSTER", "SLOTS"]))
+
+
+class Link:
+    """Commands that are sent one after the other, on one connection as long as it works. At its end the connection is given
+    back. `place`: the server, if it is not that of the key."""
+
+    def __init__(self, pool: Pool, key: Any, is_short: bool = False, place: Place = None, owner: Optional["Link"] = None):
+        self.key, self.is_short, self.place, self.owner = key, is_short, place, owner or self
+        self.connection: Any = None
+        self.opening: Any = None
+        self.is_stopped = False  # another thread has ended it
+        self._pool, self._fixed = pool, place
+        self._server: Optional[Server] = None
+
+    def __enter__(self) -> "Link":
+        return self
+
+    def __exit__(self, _: Any, error: Optional[BaseException], __: Any) -> None:
+        if error is None or isinstance(error, Exception):
+            self.close()
+        else:
+            self.drop()  # a reply may still arrive
+
+    def run(self, steps: Steps) -> Operations:
+        """Executes steps."""
+        result: Any = None
+        error: Optional[BaseException] = None
+        while True:
+            try:
+                step = steps.throw(error) if error else steps.send(result)
+            except StopIteration as end:
+                return end.value
+            result = error = None
+            try:
+                if isinstance(step, Send):
+                    result = yield from self._tried(self._sent(step))
+                elif isinstance(step, Connect):
+                    yield from self._tried(self._connected(step.until))
+                else:
+                    if self.is_short and isinstance(step, Pause):
+                        self.close()  # others may need the connection
+                    result = yield step
+            except GeneratorExit:
+                raise
+            except BaseException as problem:
+                error = problem
+
+    def _tried(self, operations: Operations) -> Operations:
+        try:
+            if self.is_stopped:
+                raise Closed()
+            return (yield from operations)
+        except BaseException as error:
+            if not isinstance(error, library.ResponseError) or is_transient(error):
+                self.drop()
+            if self.is_stopped and isinstance(error, Exception):
+                raise Closed() from error
+            if isinstance(error, Exception) and is_transient(error):
+                self._pool.failed(self, error)
+            raise
+
+    def _sent(self, step: Send) -> Operations:
+        if self.connection is None:
+            yield from self._take(step.until)
+        return (yield Exchange(self.connection, step.words, step.until))
+
+    def _connected(self, until: float) -> Operations:
+        self.place = self._fixed or self._pool.place(self.key)
+        server, now = self._pool.server(self.place), time.monotonic()
+        if not server.short and (not server.idle or now - server.checked > 1.0):
+            with Link(self._pool, self.key, True, self.place, self) as other:
+                yield from other._take(until)
+            server.checked = now
+        if self.connection is None:
+            yield from self._take(until)
+
+    def _take(self, until: float) -> Operations:
+        asked = None if self._fixed else self._pool.asks.pop(self.key, None)
+        self.place = asked or self._fixed or self._pool.place(self.key)
+        self._server = self._pool.server(self.place)
+        self.connection = yield from self._pool.taken(self, until)
+        if self.owner.is_stopped:
+            raise Closed()
+        if asked:
+            yield Exchange(self.connection, ["ASKING"], until)
+
+    def drop(self) -> None:
+        """Closes the connection."""
+        connection = self._leave()
+        if connection is not None:
+            self._pool.disconnect(connection)
+
+    def close(self) -> None:
+        """Gives the connection back."""
+        connection = self._leave()
+        if connection is not None:
+            self._pool.give(connection, self._server)  # type: ignore
+
+    def _leave(self) -> Any:
+        if self._server is not None:
+            self._server.short.discard(self)
+        connection, self.connection = self.connection, None
+        return connection
