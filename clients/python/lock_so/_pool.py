@@ -83,6 +83,7 @@ class Pool:
         self._class, self.settings = source
         self._servers: Dict[Place, Server] = {}
         self._slots: List[Tuple[int, int, Place]] = []
+        self._nodes: List[Tuple[str, int]] = []
         self._failures, self._is_learning = 0, False
 
     def server(self, place: Place) -> Server:
@@ -120,6 +121,8 @@ class Pool:
         # redis-py would silently connect again.
         connection._connect = _refuse
         self.has_connected = True
+        if not self._slots:
+            self._learn()
         return connection
 
     def give(self, connection: Any, server: Server) -> None:
@@ -158,27 +161,32 @@ class Pool:
         elif link.is_short and is_connection(error):
             self._shrink(self.server(link.place), 1)  # they may be dead, too
         self._failures += 1
-        if self._cluster is not None and not self._is_learning and not self.is_closed:
-            self._is_learning = True
-            self._start(self._learned())
+        self._learn()
 
     def _remapped(self, host: str, port: int) -> Tuple[str, int]:
         found: Tuple[str, int] = self._cluster.nodes_manager.remap_host_port(host, port) if self._cluster else (host, port)
         return found
+
+    def _learn(self) -> None:
+        if self._cluster is not None and not self._is_learning and not self.is_closed:
+            self._is_learning = True
+            self._start(self._learned())
 
     def _learned(self) -> Steps:
         """Learns where the slots of the cluster are from the first node that replies."""
         try:
             yield Pause(0.05)  # several commands fail at the same time
             nodes = [(node.host, node.port) for node in self._cluster.nodes_manager.startup_nodes.values()]  # type: ignore
-            for place in dict.fromkeys([*(place for _, _, place in self._slots), *nodes]):
+            for place in dict.fromkeys([*(place for _, _, place in self._slots), *self._nodes, *nodes]):
                 try:
                     with Link(self, None, True, place) as link:
                         reply = yield from link.run(_slots())
                 except Exception:
                     continue
-                self._slots = [(int(first), int(last), self._remapped(text_of(master[0] or place[0]), int(master[1])))
-                               for first, last, master, *_ in reply]  # fmt: skip
+                found = [(int(first), int(last), [self._remapped(text_of(node[0] or place[0]), int(node[1])) for node in nodes])
+                         for first, last, *nodes in reply]  # fmt: skip
+                self._slots = [(first, last, nodes[0]) for first, last, nodes in found]
+                self._nodes = [node for _, _, nodes in found for node in nodes]
                 return
         finally:
             self._is_learning = False

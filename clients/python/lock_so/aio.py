@@ -53,6 +53,8 @@ class _Pool(Pool):
         raise library.TimeoutError(f"no connection within {limit:.3g} s")
 
     async def _open(self, connection: Any) -> Any:
+        # The time limits are enforced here. redis-py's own would be taken for a null reply.
+        connection.socket_timeout = connection.socket_connect_timeout = None
         try:
             async with timeout(self.timeout):
                 await connection.connect()
@@ -76,8 +78,7 @@ class _Pool(Pool):
 
 
 async def _exchange(step: Exchange) -> Any:
-    # redis-py's own time-out for a reply returns None, which would be taken for a null reply. And wait_for() creates a
-    # task, which runs later than the reply could be read.
+    # wait_for() creates a task, which runs later than the reply could be read.
     limit = step.until - time.monotonic()
     try:
         async with timeout(limit):
