@@ -175,7 +175,8 @@ class Pool:
     def _learned(self) -> Steps:
         """Learns where the slots of the cluster are from the first node that replies."""
         try:
-            yield Pause(0.05)  # several commands fail at the same time
+            if self._slots:
+                yield Pause(0.05)  # several commands fail at the same time
             nodes = [(node.host, node.port) for node in self._cluster.nodes_manager.startup_nodes.values()]  # type: ignore
             for place in dict.fromkeys([*(place for _, _, place in self._slots), *self._nodes, *nodes]):
                 try:
