@@ -152,8 +152,8 @@ class Pool:
     def failed(self, link: "Link", error: Exception) -> None:
         """Records what an error shows about the link's server, and about the cluster."""
         if isinstance(error, library.AskError):
-            known = link.place[0] if link.place else ""
-            host, port = self._remapped(error.host or known, int(error.port))
+            known: Tuple[Any, ...] = link.place or ("",)
+            host, port = self._remapped(error.host or known[0], int(error.port))
             if not isinstance(error, library.MovedError):
                 self.asks[link.key] = host, port
                 return
@@ -178,7 +178,8 @@ class Pool:
             if self._slots:
                 yield Pause(0.05)  # several commands fail at the same time
             nodes = [(node.host, node.port) for node in self._cluster.nodes_manager.startup_nodes.values()]  # type: ignore
-            for place in dict.fromkeys([*(place for _, _, place in self._slots), *self._nodes, *nodes]):
+            places: Dict[Any, None] = dict.fromkeys([*(place for _, _, place in self._slots), *self._nodes, *nodes])
+            for place in places:
                 try:
                     with Link(self, None, True, place) as link:
                         reply = yield from link.run(_slots())

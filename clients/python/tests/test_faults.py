@@ -278,18 +278,21 @@ def test_a_wait_is_cancelled_by_a_signal_handler(server, locks):
     wait_waiters(server, "k")
 
 
-def test_a_second_loop(server):
+async def acquire_and_release(locks):
+    async with locks.lock("k", wait=scaled(5)):
+        pass
+
+
+def use_in_two_loops(server):
     locks = aio.Locks(redis.asyncio.Redis(port=server.port))
+    asyncio.run(acquire_and_release(locks))
+    asyncio.run(acquire_and_release(locks))
 
-    async def play():
-        async with locks.lock("k", wait=scaled(5)):
-            pass
 
+def test_a_second_loop(server):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        asyncio.run(play())
-        asyncio.run(play())
-        del locks
+        warnings.simplefilter("ignore")  # of redis-py, about connections that were not closed
+        use_in_two_loops(server)
         gc.collect()
 
 

@@ -58,7 +58,72 @@ with locks.lock("k") as hold:
 """
 
 
-@pytest.mark.parametrize("inside", ["hold.release()", "sys.exit(3)", "raise ValueError", "del hold, locks; os._exit(0)"])
+FORGETS = """
+import gc
+import os
+import time
+import redis
+from lock_so import Locks
+
+locks = Locks(redis.Redis(port={port}))
+hold = locks.lock("k").acquire()
+pid = os.fork()
+if pid == 0:
+    owner = hold.owner
+    del hold, locks
+    gc.collect()
+    time.sleep(1)
+    os._exit(0)
+os.waitpid(pid, 0)
+print(redis.Redis(port={port}).execute_command("LOCK.WATCH", "k", hold.owner), flush=True)
+hold.release()
+"""
+
+ASYNC = """
+import asyncio
+import os
+import threading
+import redis
+import redis.asyncio
+from lock_so.aio import Locks
+
+
+async def main():
+    locks = Locks(redis.asyncio.Redis(port={port}))
+    async with locks.lock("k") as hold:
+        async with locks.lock("l"):
+            pass
+        pid = os.fork()
+        if pid == 0:
+            thread = threading.Thread(target=lambda: asyncio.run(in_child(locks)))  # the loop is the parent's
+            thread.start()
+            thread.join()
+            os._exit(0)
+        await asyncio.to_thread(os.waitpid, pid, 0)
+        print(redis.Redis(port={port}).execute_command("LOCK.WATCH", "k", hold.owner), flush=True)
+    await locks.close()
+
+
+async def in_child(locks):
+    async with locks.lock("l", wait=9):
+        pass
+    await locks.close()
+
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("text", [FORGETS, ASYNC])
+def test_a_child_has_connections_of_its_own(server, text):
+    where = {**os.environ, "PYTHONPATH": str(TOP / "clients" / "python")}
+    words = [sys.executable, "-B", "-c", text.format(port=server.port)]
+    done = subprocess.run(words, env=where, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "None\n", done.stderr
+    wait_free(server, "k")
+
+
+@pytest.mark.parametrize("inside", ["hold.release()", "sys.exit(3)", "raise ValueError"])
 def test_a_child_that_leaves_changes_nothing(server, inside):
     program = LEAVES.format(port=server.port, inside=inside)
     where = {**os.environ, "PYTHONPATH": str(TOP / "clients" / "python")}

@@ -62,6 +62,9 @@ def test_a_program_is_typed(tmp_path):
     "right, wrong",
     [
         ("lease=10", "leese=10"),
+        ("lease=10", "cancel_on_loss=True"),
+        ("wait=0, cancel", "0, cancel"),
+        ("Redis(), max_block=20", "Redis(), 20"),
         ("wait=3", 'wait="3"'),
         ("fenced=True", "permits=2"),
         ("redis.Redis(), max", "redis.asyncio.Redis(), max"),
