@@ -44,8 +44,9 @@ class Parts:
         return Attempt(spec, wait, self.pool, self.max_block, self.connect_timeout)
 
     def held(self) -> List[Any]:
+        """The holds that nobody releases at present."""
         holds = [found() for found in list(self.holds.values())]
-        return [hold for hold in holds if hold is not None and not hold._state.is_released]
+        return [hold for hold in holds if hold is not None and not (hold._state.is_sending or hold._state.is_released)]
 
     def start(self, key: Optional[Key], steps: Steps, named: str = "") -> Any:
         raise NotImplementedError

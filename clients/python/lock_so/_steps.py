@@ -207,7 +207,8 @@ class State:
         # After a wait, the time of the grant is not known, so the lease is renewed at once.
         self.renew_at = now if now - sent > self.third else sent + self.third
         self.is_ending = False  # release() was called
-        self.is_released = False  # and the server has replied
+        self.is_sending = False  # and it is in progress
+        self.is_released = False  # or the server has replied
         self._is_failing = False
         self._loss: Dict[str, List[str]] = {}
 
@@ -313,16 +314,19 @@ class State:
         was_lost, pause, repeated = self.is_lost, pauses(), self.is_ending
         if was_lost:
             self._lose()
-        self.is_ending = True
-        while True:
-            try:
-                was_held = yield from _released(self.spec, self.owner)
-                break
-            except Exception as error:
-                if not is_transient(error) or self._has_expired():
-                    raise typed(error, self._server.address(self.spec.key)) from error
-                repeated = True
-            yield Pause(next(pause))
+        self.is_ending = self.is_sending = True
+        try:
+            while True:
+                try:
+                    was_held = yield from _released(self.spec, self.owner)
+                    break
+                except Exception as error:
+                    if not is_transient(error) or self._has_expired():
+                        raise typed(error, self._server.address(self.spec.key)) from error
+                    repeated = True
+                yield Pause(next(pause))
+        finally:
+            self.is_sending = False
         if not was_held and not self.is_released and (not repeated or self._has_expired()):
             self._lose()  # otherwise the first command was executed
         is_second, self.is_released = not was_held and self.is_released, True

@@ -497,9 +497,7 @@ class Hold(BaseHold):
             link.close()
         parts.keeper.at(state.until, lambda: _check(state, ref), state.has_ended)
         if state.is_renewed:
-            job = _Job(parts, state.spec.key, state.tended(), state.has_ended)
-            job.add_done_callback(lambda done: _lost(done, ref))
-            parts.keeper.at(state.due(), job.start, state.has_ended)
+            parts.keeper.at(state.due(), lambda: _tend(parts, state, ref), state.has_ended)
 
     def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply in
@@ -537,12 +535,14 @@ def _check(state: State, hold: "weakref.ref[Hold]") -> Optional[float]:
     return None
 
 
-def _lost(job: Any, hold: "weakref.ref[Hold]") -> None:
-    error = job.exception()
-    if error:
-        log.error("an error in the background", exc_info=error)
-    elif job.result():
-        lost(hold)
+def _tend(parts: _Parts, state: State, hold: "weakref.ref[Hold]") -> None:
+    def ended(job: Any) -> None:
+        if job.result():
+            lost(hold)
+
+    job = _Job(parts, state.spec.key, state.tended(), state.has_ended)
+    job.add_done_callback(ended)
+    job.start()
 
 
 def _watch(parts: _Parts, state: State, key: Key, block: float, link: Link, is_bound: bool, hold: "weakref.ref[Hold]") -> None:

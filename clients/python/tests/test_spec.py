@@ -53,6 +53,7 @@ REFUSED = {
     "negative lease": ("lease must be greater than 0, not -1.5", {"lease": -1.5}),
     "wait": ("wait must not be negative, not -1", {"wait": -1}),
     "replicas": ("replicas must be at least 1, not 0", {"replicas": (0, 1)}),
+    "endless lease": ("lease must have a limit, not inf", {"lease": float("inf")}),
     "time of replicas": ("replicas: the time must be greater than 0, not 0", {"replicas": (1, 0)}),
     "cancel_on_loss": ("cancel_on_loss: only a task of asyncio can be cancelled", {"cancel_on_loss": True}),
 }
@@ -79,6 +80,27 @@ def test_options_are_checked(kind, name):
 def test_options_of_a_semaphore_are_checked(options, text):
     with pytest.raises(ValueError, match=text):
         Locks(redis.Redis()).semaphore("k", **options)
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"lease": "3"}, "lease must be a number, not '3'"),
+        ({"wait": "3"}, "wait must be a number, not '3'"),
+        ({"replicas": (1,)}, r"replicas must be \(number, seconds\), not \(1,\)"),
+        ({"replicas": (1.5, 1)}, "replicas must be an integer, not 1.5"),
+    ],
+)
+def test_types_of_options_are_checked(options, text):
+    with pytest.raises(TypeError, match=text):
+        Locks(redis.Redis()).lock("k", **options)
+
+
+def test_an_endless_wait_has_no_limit():
+    locks = Locks(redis.Redis())
+    assert locks._parts.attempt(locks.fair("k")._spec, float("inf")).until == float("inf")
+    with pytest.raises(ValueError, match="wait must not be negative, not nan"):
+        locks.lock("k", wait=float("nan"))
 
 
 def test_keys_are_checked():
