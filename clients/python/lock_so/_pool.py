@@ -9,7 +9,7 @@ from typing import Any, Callable, Deque, Dict, Generator, List, Optional, Set, T
 import redis.exceptions as library
 
 from ._spec import Key, Words, text_of
-from ._steps import MARGIN, Connect, Pause, Send, Steps, short
+from ._steps import Connect, Pause, Send, Steps, short
 from .errors import Closed, is_connection, is_transient
 
 IDLE = 8  # how many idle connections to a server are kept for later commands

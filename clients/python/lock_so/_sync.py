@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from concurrent import futures
-from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Set, Tuple, Union
+from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Set, Union
 
 import redis
 import redis.exceptions as library
@@ -21,7 +21,7 @@ from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Parts, all_parts, log
 from ._pool import Check, Exchange, Link, Open, Operations, Pool
 from ._spec import Key
 from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Pause, State, Steps, give_up, log
-from .errors import Cancelled, Closed, LockError, NotHeld
+from .errors import Cancelled, Closed, LockError
 
 CREW = 8  # how many threads release and renew at one server
 
