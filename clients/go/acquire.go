@@ -2,8 +2,11 @@ package lockso
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
+
+	"lockso/internal/transport"
 )
 
 // acquisition is one request for a lock, with an owner of its own, until it is granted, refused or given up.
@@ -12,6 +15,7 @@ type acquisition struct {
 	spec   *spec
 	owner  string
 	ctx    context.Context // the caller's; also ends when the client is closed
+	cancel context.CancelCauseFunc
 
 	began   time.Time
 	wait    time.Duration // how long it waits at most; negative: for ever, 0: it only tries
@@ -31,21 +35,22 @@ type answer struct {
 	err   error
 }
 
-// limit ends the wait after this time, if it is not negative, and at the deadline of the context. A try has no time to
-// wait, so there the deadline limits how long its reply may take.
+// limit ends the wait after this time, if it is not negative, and at the deadline of the context. For a try, which has no
+// time to wait, the deadline limits how long its reply may take.
 func (a *acquisition) limit(wait time.Duration) {
 	a.began, a.wait = time.Now(), wait
 	deadline, ok := a.ctx.Deadline()
 	if left := deadline.Sub(a.began); ok && wait != 0 && (wait < 0 || left < wait) {
 		a.wait = max(left, 1)
 	}
-	if a.wait < 0 {
+	if a.wait < 0 || a.wait > 10000*day {
+		a.wait = forEver
 		return
 	}
 	a.limited, a.ends = true, a.began.Add(a.wait)
 	a.replyBy = a.ends.Add(lateReply)
-	if wait == 0 && ok {
-		a.replyBy = a.began.Add(min(max(deadline.Sub(a.began), 1), patience))
+	if ok && wait == 0 && deadline.Before(a.replyBy) {
+		a.replyBy = deadline
 	}
 }
 
@@ -53,32 +58,32 @@ func (a *acquisition) limit(wait time.Duration) {
 func (a *acquisition) run() (*hold, error) {
 	var to route
 	for p := (pause{}); ; {
-		asked := time.Now()
+		sent := time.Now()
 		conn, err := a.client.backend.Conn(a.ctx, a.connectWithin(), a.spec.keys[0], to.address)
 		got, block := answer{err: err}, forEver
 		if err == nil {
 			a.client.connected.Store(true)
-			var patience time.Duration
-			block, patience = a.nextBlock()
-			asked = time.Now()
-			if got, err = a.ask(conn, to, block, patience); err != nil {
+			var timeout time.Duration
+			block, timeout = a.nextBlock()
+			sent = time.Now()
+			if got, err = a.send(conn, to, block, timeout); err != nil {
 				return nil, err
 			}
 			if got.err == nil && got.reply != nil {
-				return a.granted(conn, to, got.reply, asked)
+				return newHold(a, conn, to, got.reply, sent), nil
 			}
 			finish(conn, got.err)
 			a.unsure = a.unsure || lost(got.err)
 		}
 		a.tries++
-		if err := a.verdict(got, conn != nil, block, time.Since(asked)); err != nil {
+		if err := a.verdict(got, conn != nil, block, time.Since(sent)); err != nil {
 			return nil, a.settle(err)
 		}
 		to = redirection(got.err)
 		if got.err == nil {
 			p = pause{}
 		} else if !a.timedOut() && !a.sleep(&p) {
-			return nil, a.settle(a.over())
+			return nil, a.settle(a.failure())
 		}
 	}
 }
@@ -92,9 +97,9 @@ func (a *acquisition) cancelled() bool {
 	return err != nil && !(a.limited && err == context.DeadlineExceeded)
 }
 
-// patient returns how long attempts are made, and whether there is a limit. Until a connection has succeeded once, the
+// retryUntil returns how long attempts are made, and whether there is a limit. Until a connection has succeeded once, the
 // address is probably wrong.
-func (a *acquisition) patient() (until time.Time, limited bool) {
+func (a *acquisition) retryUntil() (until time.Time, limited bool) {
 	if first := a.began.Add(a.client.connectTimeout); !a.client.connected.Load() && (!a.limited || first.Before(a.ends)) {
 		return first, true
 	}
@@ -104,17 +109,17 @@ func (a *acquisition) patient() (until time.Time, limited bool) {
 // connectWithin returns how long it may take to connect.
 func (a *acquisition) connectWithin() time.Duration {
 	left := a.client.connectTimeout
-	if until, limited := a.patient(); a.wait == 0 {
+	if until, limited := a.retryUntil(); a.wait == 0 {
 		left = time.Until(a.replyBy)
 	} else if limited {
-		left = time.Until(until) + lateReply
+		left = time.Until(until.Add(lateReply))
 	}
 	return max(time.Millisecond, min(left, a.client.connectTimeout))
 }
 
 // sleep waits before the next attempt. It returns false if there is to be none.
 func (a *acquisition) sleep(p *pause) bool {
-	until, limited := a.patient()
+	until, limited := a.retryUntil()
 	delay := p.next()
 	if limited {
 		delay = min(delay, max(0, time.Until(until)))
@@ -126,10 +131,10 @@ func (a *acquisition) sleep(p *pause) bool {
 	return !a.cancelled() && (!limited || time.Now().Before(until))
 }
 
-// nextBlock returns how long the server is to block the next request, and after what time its connection is given up.
+// nextBlock returns how long the server is to block the next request, and after what time its connection is closed.
 // The server must not end a fair wait early, because the waiter would lose its place in the queue. So the package ends
 // the blocking call by closing the connection, and the next call finds the place again.
-func (a *acquisition) nextBlock() (block, patience time.Duration) {
+func (a *acquisition) nextBlock() (block, timeout time.Duration) {
 	left := forEver
 	if a.limited {
 		left = max(0, time.Until(a.ends))
@@ -143,19 +148,19 @@ func (a *acquisition) nextBlock() (block, patience time.Duration) {
 	return a.spec.maxBlock, a.spec.maxBlock + slack + a.spec.within
 }
 
-// ask sends the request and waits for the reply, for patience at most.
+// send sends the request and waits for the reply until the timeout.
 //
 // The caller's context does not end the request itself: the server decides whether the grant or the end of the context
 // came first. When the context is cancelled, the wait is cancelled on another connection, and the server replies to the
 // request. An error means that the acquisition was given up in this way, and that nothing is left to do.
-func (a *acquisition) ask(conn Conn, to route, block, patience time.Duration) (answer, error) {
-	ctx, cancel := a.client.within(a.ctx, patience)
+func (a *acquisition) send(conn transport.Conn, to route, block, timeout time.Duration) (answer, error) {
+	ctx, cancel := a.client.within(a.ctx, timeout)
 	defer cancel()
 	answers, done := make(chan answer, 1), make(chan struct{})
 	stop := context.AfterFunc(a.ctx, func() {
 		defer close(done)
 		if a.cancelled() {
-			a.takeBack(conn, answers)
+			a.giveUp(answers, conn)
 		}
 	})
 	reply, err := perform(ctx, conn, to, a.spec.acquire(a.owner, block))
@@ -167,28 +172,18 @@ func (a *acquisition) ask(conn Conn, to route, block, patience time.Duration) (a
 	case <-done:
 	case <-time.After(lateReply):
 	}
-	return answer{}, a.over()
+	return answer{}, a.failure()
 }
 
-// granted makes a hold of a grant.
-func (a *acquisition) granted(conn Conn, to route, reply any, asked time.Time) (*hold, error) {
-	h := newHold(a, conn, to, reply, asked)
-	if !a.client.add(h) { // closed meanwhile
-		h.unlock(context.Background())
-		return nil, a.spec.closed()
-	}
-	return h, nil
-}
-
-// over is the error for the end of the acquisition: the client was closed, the caller's context was cancelled, the wait
-// has timed out, or there never was a connection.
-func (a *acquisition) over() error {
+// failure is the error for the end of the acquisition: the client was closed, the caller's context was cancelled, the
+// wait has timed out, or there never was a connection.
+func (a *acquisition) failure() error {
 	waited := time.Since(a.began)
 	switch {
 	case context.Cause(a.ctx) == ErrClosed:
 		return a.spec.closed()
 	case a.cancelled():
-		return a.spec.notAcquired(waited, a.ctx.Err())
+		return a.spec.cancelled(waited, a.ctx)
 	case a.cause == nil && a.wait > 0:
 		return a.spec.notAcquired(a.wait, nil, context.DeadlineExceeded).heldBy(a.holders())
 	case a.cause == nil:
@@ -205,7 +200,7 @@ func (a *acquisition) over() error {
 func (a *acquisition) verdict(got answer, connected bool, block, waited time.Duration) error {
 	switch {
 	case a.cancelled():
-		return a.over()
+		return a.failure()
 	case got.err != nil && !passing(got.err):
 		return a.spec.wrap(got.err, a.client.backend.Address(a.spec.keys[0]))
 	case got.err != nil:
@@ -215,7 +210,7 @@ func (a *acquisition) verdict(got answer, connected bool, block, waited time.Dur
 		}
 		// A call that failed at once had an old connection.
 		if a.timedOut() && (a.tries > 1 || !connected || waited > lateReply/2) {
-			return a.over()
+			return a.failure()
 		}
 		a.warn(connected || a.client.connected.Load())
 		return nil
@@ -223,36 +218,37 @@ func (a *acquisition) verdict(got answer, connected bool, block, waited time.Dur
 	a.cause, a.warned = nil, false
 	switch {
 	case a.timedOut() || block == 0:
-		return a.over()
+		return a.failure()
 	case block == forEver || waited < block-10*time.Millisecond: // another client ended the wait by LOCK.CANCEL
 		return a.spec.notAcquired(time.Since(a.began), nil).heldBy(a.holders())
 	}
 	return nil
 }
 
-// warn logs an outage, once, if the wait goes on.
+// warn logs an outage, once, if the wait continues.
 func (a *acquisition) warn(connected bool) {
 	if a.warned || !connected || codeOf(a.cause) != "" && !full(a.cause) || a.timedOut() {
 		return
 	}
 	a.warned = true
 	address := addressOf(a.cause, a.client.backend.Address(a.spec.keys[0]))
-	a.client.log.Warn(a.spec.String() + ": no connection to " + address + " (" + a.cause.Error() + "); the wait goes on")
+	a.client.warn(fmt.Sprintf("%s: no connection to %s (%v); the wait goes on", a.spec, address, a.cause))
 }
 
-// holders asks who holds the lock, in what is left of the time by which an acquisition may be late.
+// holders requests who holds the lock, in what is left of the time by which an acquisition may be late.
 func (a *acquisition) holders() (owners []string) {
-	by := time.Now().Add(late - late/5)
-	if a.limited && a.timedOut() && a.wait > 0 {
-		by = a.ends.Add(late - late/5)
+	by := time.Now().Add(lateHolders)
+	if a.timedOut() {
+		by = a.ends.Add(lateHolders)
 	}
 	ctx, cancel := a.client.within(a.ctx, time.Until(by))
 	defer cancel()
 	for _, key := range a.spec.keys {
-		reply, _ := a.client.backend.Do(ctx, onKey("LOCK.INFO", key, "COUNT", "0"))
-		if owners = holdersOf(reply); len(owners) > 0 || time.Now().After(by) {
+		if len(owners) > 0 || !time.Now().Before(by) {
 			break
 		}
+		reply, _ := a.client.backend.Do(ctx, onKey("LOCK.INFO", key, "COUNT", "0"))
+		owners = holdersOf(reply)
 	}
 	return owners
 }
@@ -265,35 +261,34 @@ func (a *acquisition) settle(err error) error {
 	}
 	enough := lateReply
 	if a.timedOut() {
-		enough = time.Until(a.ends.Add(late - late/5))
+		enough = time.Until(a.ends.Add(lateHolders))
 	}
-	done := make(chan struct{})
-	a.client.begin() // before Lock returns, so that Close waits for it
-	go func() {
-		defer a.client.end()
-		defer close(done)
-		a.takeBack(nil, nil)
-	}()
 	select {
-	case <-done:
+	case <-a.client.background(func() { a.giveUp(nil, nil) }):
 	case <-time.After(enough):
 	}
 	return err
 }
 
-// takeBack sends LOCK.CANCEL until the server has replied that nothing is left, and no request can arrive any more: the
+// giveUp sends LOCK.CANCEL until the server has replied that nothing is left, and no request can arrive any more: the
 // pending request, if there is one, has been answered, and requests whose connection was lost have had time to arrive.
-func (a *acquisition) takeBack(conn Conn, pending <-chan answer) {
+func (a *acquisition) giveUp(pending <-chan answer, conn transport.Conn) {
 	if a.client.begin() {
 		defer a.client.end()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), max(a.spec.lease, politeness))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), max(a.spec.lease, closeTimeout))
 	defer cancel()
-	if conn != nil {
+	var dead *time.Timer
+	if pending != nil {
 		// A connection that receives no reply although its wait was cancelled is dead.
-		defer time.AfterFunc(deadAfter, conn.Close).Stop()
+		dead = time.AfterFunc(cancelTimeout, conn.Close)
 	}
-	for p, empty := (pause{}), 0; ; {
+	answered := func(got answer) {
+		dead.Stop()
+		a.unsure = a.unsure || lost(got.err)
+		finish(conn, got.err)
+	}
+	for p, empty := (pause{}), 0; ctx.Err() == nil; {
 		complete := pending == nil // before the cancel is sent
 		found, err := a.client.cancel(ctx, a.spec, a.owner)
 		if err != nil || found && !a.unsure {
@@ -311,32 +306,22 @@ func (a *acquisition) takeBack(conn Conn, pending <-chan answer) {
 		}
 		select {
 		case got := <-pending:
-			a.unsure = a.unsure || lost(got.err)
-			finish(conn, got.err)
+			answered(got)
 			pending = nil
 		case <-time.After(delay):
 		}
 	}
-	if pending != nil {
-		go part(conn, pending)
+	if pending != nil { // its hold or wait has ended: only the connection is left
+		go func() { answered(<-pending) }()
 	}
 }
 
-// part gives the connection back when its reply has arrived. The hold, if it was one, has been released already.
-func part(conn Conn, pending <-chan answer) {
-	select {
-	case got := <-pending:
-		finish(conn, got.err)
-	case <-time.After(politeness):
-		conn.Close()
-	}
-}
-
-// cancel ends the wait of an owner, or releases its hold. It returns whether there was one or the other.
+// cancel ends the wait of an owner, or releases its hold. It returns whether there was one or the other. If the command
+// was sent again, its first execution may have found the wait instead, so the next reply counts.
 func (c *core) cancel(ctx context.Context, s *spec, owner string) (bool, error) {
-	reply, resent, err := c.call(ctx, s.cancelCommand(owner))
+	reply, _, err := c.call(ctx, s.cancelCommand(owner))
 	if err != nil || reply != int64(0) || !s.multi {
-		return resent || reply != int64(0), err
+		return reply != int64(0), err
 	}
 	_, _, err = c.call(ctx, s.releaseCommand(owner))
 	if codeOf(err) == "NOTHELD" {

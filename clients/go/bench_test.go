@@ -4,13 +4,15 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"lockso/internal/transport"
 )
 
 // nothing replies at once, so that a benchmark measures the package alone.
 type nothing struct{}
 
-func (nothing) Do(context.Context, Command) (any, error) { return int64(0), nil }
-func (nothing) Conn(context.Context, time.Duration, string, string) (Conn, error) {
+func (nothing) Do(context.Context, transport.Command) (any, error) { return int64(0), nil }
+func (nothing) Conn(context.Context, time.Duration, string, string) (transport.Conn, error) {
 	return nothingConn{}, nil
 }
 func (nothing) Address(string) string { return "" }
@@ -18,12 +20,12 @@ func (nothing) Close() error          { return nil }
 
 type nothingConn struct{}
 
-func (nothingConn) Do(context.Context, Command) (any, error) { return int64(1), nil }
-func (nothingConn) Close()                                   {}
-func (nothingConn) Keep()                                    {}
+func (nothingConn) Do(context.Context, transport.Command) (any, error) { return int64(1), nil }
+func (nothingConn) Close()                                             {}
+func (nothingConn) Keep()                                              {}
 
 func BenchmarkLockAndUnlock(b *testing.B) {
-	client := New(nothing{})
+	client := New(nothing{}, false)
 	defer client.Close()
 	lock := client.Lock("key")
 	ctx := context.Background()

@@ -23,24 +23,28 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockso/internal/transport"
 )
 
 const (
 	forEver = time.Duration(-1)
+	day     = 24 * time.Hour
 
-	// How late Lock returns at most: the reply to its last request is waited for until lateReply, and the rest is for
-	// giving up and for the holders.
-	late      = 100 * time.Millisecond
-	lateReply = 60 * time.Millisecond
+	// How late Lock returns at most: the reply to its last request is waited for until lateReply, the holders until
+	// lateHolders, and the rest is for what the machine is late.
+	late        = 100 * time.Millisecond
+	lateReply   = 60 * time.Millisecond
+	lateHolders = 80 * time.Millisecond
 	// After this time without a reply, the connection of a cancelled wait is considered dead.
-	deadAfter = lateReply * 2 / 3
+	cancelTimeout = 40 * time.Millisecond
 	// How late the reply may be at the end of a blocking call that is not the last one, before its connection is
 	// considered lost.
 	slack = 2 * time.Second
 	// How long Unlock waits after its context has ended, and Close for what is in progress.
-	politeness = 2 * time.Second
+	closeTimeout = 2 * time.Second
 	// How long a short command may take before it is sent again on another connection.
-	patience = 3 * time.Second
+	shortTimeout = 3 * time.Second
 )
 
 // Client creates locks. Many goroutines may use it at once.
@@ -50,87 +54,86 @@ type Client struct{ core *core }
 
 // core is what the background work of a client refers to, so that a client that nobody refers to can be collected.
 type core struct {
-	backend        Backend
+	backend        transport.Backend
 	connectTimeout time.Duration
 	log            *slog.Logger
-	connected      atomic.Bool     // a connection has succeeded
-	life           context.Context // ends when Close begins, which ends all waits
-	die            context.CancelFunc
-	gone           context.Context // ends when the connections are closed
-	leave          context.CancelFunc
+	connected      atomic.Bool   // a connection has succeeded
+	gone           atomic.Bool   // the connections are closed
 	idle           chan struct{} // closed when nothing is in progress any more after the beginning of Close
 	agenda         agenda        // of all holds: renewals, and when leases expire
 
-	mu    sync.Mutex
-	busy  int // how many acquisitions, cancellations and releases are in progress; 1 more until Close
-	holds map[*hold]struct{}
+	mu      sync.Mutex
+	closing bool
+	busy    int // how many acquisitions, cancellations and releases are in progress; 1 more until Close
+	waits   map[*acquisition]struct{}
+	holds   map[*hold]struct{}
 }
 
 // ClientOption changes a default of a client.
-type ClientOption func(*core)
+type ClientOption interface{ applyTo(*core) }
+
+type clientOption func(*core)
+
+func (o clientOption) applyTo(c *core) { o(c) }
 
 // ConnectTimeout is how long an attempt to connect may take, and after what time Lock returns [ErrConnection] if no
 // connection of the client has ever succeeded: 5 seconds by default. Once connected, waits survive outages.
 func ConnectTimeout(d time.Duration) ClientOption {
-	return func(c *core) { c.connectTimeout = max(d, time.Millisecond) }
+	return clientOption(func(c *core) { c.connectTimeout = max(d, time.Millisecond) })
 }
 
-// Logger is where outages and holds that were never released are logged, [slog.Default] by default.
-func Logger(log *slog.Logger) ClientOption { return func(c *core) { c.log = log } }
+// Logger is where outages and forgotten holds are logged, instead of slog.Default().
+func Logger(log *slog.Logger) ClientOption { return clientOption(func(c *core) { c.log = log }) }
 
-// Connected is for packages such as lockso/rueidis: a connection has succeeded already.
-func Connected() ClientOption { return func(c *core) { c.connected.Store(true) } }
-
-// New creates a client on these connections, and Close closes them. It is for packages such as lockso/goredis.
-func New(backend Backend, options ...ClientOption) *Client {
+// New is for the packages lockso/goredis and lockso/rueidis. Close closes the connections. connected means that one has
+// succeeded already.
+func New(backend transport.Backend, connected bool, options ...ClientOption) *Client {
 	c := &core{
-		backend: backend, connectTimeout: 5 * time.Second, log: slog.Default(), idle: make(chan struct{}), busy: 1,
-		holds: map[*hold]struct{}{},
+		backend: backend, connectTimeout: 5 * time.Second, idle: make(chan struct{}), busy: 1,
+		waits: map[*acquisition]struct{}{}, holds: map[*hold]struct{}{},
 	}
+	c.connected.Store(connected)
 	for _, option := range options {
-		option(c)
+		option.applyTo(c)
 	}
-	c.life, c.die = context.WithCancel(context.Background())
-	c.gone, c.leave = context.WithCancel(context.Background())
 	client := &Client{c}
-	runtime.AddCleanup(client, func(c *core) {
-		if c.life.Err() == nil {
-			go c.close(politeness)
-		}
-	}, c)
+	runtime.AddCleanup(client, func(c *core) { go c.close(true) }, c)
 	return client
 }
 
 // Close is Shutdown within two seconds.
-func (c *Client) Close() error { return c.core.close(politeness) }
+func (c *Client) Close() error { return c.core.close(false) }
 
 // Shutdown ends all waits with [ErrClosed], releases what is held, waits until ctx ends for what is in progress, and
 // closes the connections. What could not be released by then ends when its lease expires. The user's own client stays
 // open. The error is that of ctx, if something was left to do, or of the client library.
-func (c *Client) Shutdown(ctx context.Context) error { return c.core.shutdown(ctx) }
+func (c *Client) Shutdown(ctx context.Context) error { return c.core.shutdown(ctx, false) }
 
-func (c *core) close(within time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+func (c *core) close(forgotten bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return c.shutdown(ctx)
+	return c.shutdown(ctx, forgotten)
 }
 
-func (c *core) shutdown(ctx context.Context) error {
+func (c *core) shutdown(ctx context.Context, forgotten bool) error {
 	c.mu.Lock()
-	first := c.life.Err() == nil
-	c.die()
-	holds := c.holds
-	c.holds = nil
-	c.mu.Unlock()
-	if !first {
+	if c.closing {
+		c.mu.Unlock()
 		return nil
 	}
+	c.closing = true
+	waits, holds := c.waits, c.holds
+	c.waits, c.holds = nil, nil
+	c.mu.Unlock()
+	for a := range waits {
+		a.cancel(ErrClosed)
+	}
 	for h := range holds {
-		c.begin()
-		go func() {
-			defer c.end()
-			h.unlock(ctx)
-		}()
+		if forgotten {
+			h.forget()
+		} else {
+			c.background(func() { h.unlock(ctx) })
+		}
 	}
 	c.end()
 	var err error
@@ -139,22 +142,42 @@ func (c *core) shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	c.leave()
+	c.gone.Store(true)
 	if failed := c.backend.Close(); err == nil {
 		err = failed
 	}
 	return err
 }
 
-// begin counts an operation that Close waits for, until end. It returns false if the client is closed already.
+func (c *core) warn(text string) {
+	log := c.log
+	if log == nil {
+		log = slog.Default()
+	}
+	log.Warn(text)
+}
+
+// background runs a function that Close waits for, unless that has ended. done is closed at its end.
+func (c *core) background(work func()) (done <-chan struct{}) {
+	counted, ended := c.begin(), make(chan struct{})
+	go func() {
+		if counted {
+			defer c.end()
+		}
+		defer close(ended)
+		work()
+	}()
+	return ended
+}
+
+// begin counts an operation that Close waits for, until end, also while it closes. It returns false after that.
 func (c *core) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.busy == 0 {
-		return false
+	if c.busy > 0 {
+		c.busy++
 	}
-	c.busy++
-	return true
+	return c.busy > 0
 }
 
 func (c *core) end() {
@@ -166,15 +189,33 @@ func (c *core) end() {
 	}
 }
 
-// add records a hold, which Close releases. It returns false if the client is being closed already.
-func (c *core) add(h *hold) bool {
+// enter counts an acquisition too, which Close ends. It returns false if the client is closed.
+func (c *core) enter(a *acquisition) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.holds == nil {
+	if c.closing {
 		return false
 	}
-	c.holds[h] = struct{}{}
+	c.busy++
+	c.waits[a] = struct{}{}
 	return true
+}
+
+// leave ends an acquisition, and records its hold if it has one, which Close releases. It returns false if the client is
+// closed: then the hold is released in the background.
+func (c *core) leave(a *acquisition, h *hold) bool {
+	defer c.end()
+	c.mu.Lock()
+	closing := c.closing
+	delete(c.waits, a)
+	if h != nil && !closing {
+		c.holds[h] = struct{}{}
+	}
+	c.mu.Unlock()
+	if h != nil && closing {
+		c.background(func() { h.unlock(context.Background()) })
+	}
+	return !closing
 }
 
 func (c *core) remove(h *hold) {
@@ -225,18 +266,18 @@ func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
 	s.keys = keys
 	s.maxBlock, s.lease, s.wait, s.renew, s.permits = 30*time.Second, 30*time.Second, forEver, true, 1
 	for _, option := range options {
-		option(s)
+		option.apply(s)
 	}
 	return &Lock{client: c, spec: s}
 }
 
 // call sends a short command, again and again while its error is transient, until it has a reply or ctx ends.
 // resent means that an earlier attempt may have been executed too.
-func (c *core) call(ctx context.Context, cmd Command) (reply any, resent bool, err error) {
+func (c *core) call(ctx context.Context, cmd transport.Command) (reply any, resent bool, err error) {
 	var to route
 	for p := (pause{}); ; {
 		reply, err = c.once(ctx, cmd, to)
-		if err == nil || !passing(err) || c.gone.Err() != nil {
+		if err == nil || !passing(err) || c.gone.Load() {
 			return reply, resent, err
 		}
 		resent = resent || lost(err)
@@ -247,12 +288,12 @@ func (c *core) call(ctx context.Context, cmd Command) (reply any, resent bool, e
 	}
 }
 
-func (c *core) once(ctx context.Context, cmd Command, to route) (any, error) {
+func (c *core) once(ctx context.Context, cmd transport.Command, to route) (any, error) {
 	end, _ := ctx.Deadline() // there is always one
 	left := time.Until(end)
-	if left > patience {
+	if left > shortTimeout {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
+		ctx, cancel = context.WithTimeout(ctx, shortTimeout)
 		defer cancel()
 	}
 	if to.address == "" && !cmd.Waits {
@@ -268,9 +309,9 @@ func (c *core) once(ctx context.Context, cmd Command, to route) (any, error) {
 }
 
 // perform sends a command on a connection, after ASKING if an ASK redirection leads to this node.
-func perform(ctx context.Context, conn Conn, to route, cmd Command) (any, error) {
+func perform(ctx context.Context, conn transport.Conn, to route, cmd transport.Command) (any, error) {
 	if to.asking {
-		if _, err := conn.Do(ctx, Command{Args: []string{"ASKING"}}); err != nil {
+		if _, err := conn.Do(ctx, transport.Command{Args: []string{"ASKING"}}); err != nil {
 			return nil, err
 		}
 	}
@@ -279,7 +320,7 @@ func perform(ctx context.Context, conn Conn, to route, cmd Command) (any, error)
 
 // finish gives a connection back after a reply, and closes it after a lost connection. It is also closed after an error
 // reply that concerns the connection (READONLY, UNBLOCKED).
-func finish(conn Conn, err error) {
+func finish(conn transport.Conn, err error) {
 	if err == nil || !passing(err) {
 		conn.Keep()
 	} else {

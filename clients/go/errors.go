@@ -1,21 +1,25 @@
 package lockso
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	"lockso/internal/transport"
 )
 
-// The kinds of errors, for errors.Is. Every error of this package is an [Error], and one of these.
+// The kinds of errors, for errors.Is. Every error of this package is an [Error], and one of these. In a switch, test
+// ErrNoModule before ErrRefused, and ErrNotAcquired before ErrConnection.
 var (
-	// ErrOption means that an option of the lock cannot be. Nothing was sent.
+	// ErrOption means that an option of the lock is invalid. Nothing was sent.
 	ErrOption = errors.New("invalid option")
 	// ErrNotAcquired means that the lock could not be acquired in time. If [Wait] or the deadline of the context was the
-	// limit, the error is context.DeadlineExceeded too, and context.Canceled if the context was cancelled. If the last
-	// attempt failed because of the connection, it is ErrConnection too.
+	// limit, the error is context.DeadlineExceeded too, and if the context was cancelled, context.Canceled and its cause.
+	// If the last attempt failed because of the connection, it is ErrConnection too.
 	ErrNotAcquired = errors.New("not acquired")
 	// ErrNotHeld means that the hold was lost before it was released, or that it was released before. If it was lost,
 	// another owner may have held the lock since then.
@@ -66,12 +70,12 @@ func (s *spec) fail(text string, is ...error) *Error {
 
 func (s *spec) closed() *Error { return s.fail(s.String()+": "+ErrClosed.Error(), ErrClosed) }
 
-// notHeld says why the lock is not held.
+// notHeld is the error for a lock that is not held any more, and why.
 func (s *spec) notHeld(why string, cause ...error) *Error {
 	return s.fail(s.String()+" is not held: "+why, append([]error{ErrNotHeld}, cause...)...)
 }
 
-// wrap makes an Error of an error of a Backend, on the server with this address.
+// wrap makes an Error of an error of the backend, on the server with this address.
 func (s *spec) wrap(err error, address string) *Error {
 	code, text := codeOf(err), err.Error()
 	kind := ErrRefused
@@ -87,7 +91,7 @@ func (s *spec) wrap(err error, address string) *Error {
 		kind = ErrNoReplicas
 	}
 	is := []error{kind, err}
-	if strings.Contains(strings.ToLower(text), "unknown command") {
+	if code == "ERR" && strings.HasPrefix(strings.TrimPrefix(text, "ERR "), "unknown command") {
 		text = "unknown command: is lock.so loaded on " + address + "?"
 		is = append(is, ErrNoModule)
 	}
@@ -113,6 +117,11 @@ func (s *spec) notAcquired(waited time.Duration, why error, is ...error) *Error 
 	return e
 }
 
+// cancelled is the error for a context that has ended: its error, and its cause if it has another one.
+func (s *spec) cancelled(waited time.Duration, ctx context.Context) *Error {
+	return s.notAcquired(waited, context.Cause(ctx), ctx.Err())
+}
+
 // heldBy adds the holders, if they are known.
 func (e *Error) heldBy(owners []string) *Error {
 	e.Holders = owners
@@ -131,11 +140,11 @@ func (e *Error) heldBy(owners []string) *Error {
 
 // codeOf is the first word of an error reply of the server, or "" for any other error.
 func codeOf(err error) string {
-	answered, ok := errors.AsType[*serverError](err)
-	if !ok {
+	var server *transport.ServerError
+	if !errors.As(err, &server) {
 		return ""
 	}
-	code, _, _ := strings.Cut(answered.Error(), " ")
+	code, _, _ := strings.Cut(server.Error(), " ")
 	if code == "" || strings.ToUpper(code) != code {
 		return "ERR" // which rueidis leaves out
 	}
@@ -164,13 +173,14 @@ func lost(err error) bool {
 }
 
 func undialed(err error) bool {
-	failed, ok := errors.AsType[*net.OpError](err)
-	return ok && failed.Op == "dial"
+	var failed *net.OpError
+	return errors.As(err, &failed) && failed.Op == "dial"
 }
 
 // addressOf is the address to which a connection failed, or otherwise the one that is known.
 func addressOf(err error, known string) string {
-	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Addr != nil {
+	var failed *net.OpError
+	if errors.As(err, &failed) && failed.Addr != nil {
 		return failed.Addr.String()
 	}
 	return known

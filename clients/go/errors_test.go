@@ -1,3 +1,5 @@
+//go:build go1.25
+
 package lockso
 
 import (
@@ -18,13 +20,14 @@ func wantText(t *testing.T, err error, text string) {
 	}
 }
 
-func TestOptionsThatCannotBe(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	for text, lock := range map[string]func(*Client) *Lock{
 		"Lease must be greater than 0, not 0s":               func(c *Client) *Lock { return c.Lock("k", Lease(0)) },
 		"Wait must not be negative, not -1ns":                func(c *Client) *Lock { return c.Lock("k", Wait(-1)) },
 		"MaxBlock must be greater than 0, not 0s":            func(c *Client) *Lock { return c.Fair("k", MaxBlock(0)) },
 		"limit must be at least 1, not 0":                    func(c *Client) *Lock { return c.Semaphore("k", 0) },
 		"Permits must be from 1 to the limit of 3, not 4":    func(c *Client) *Lock { return c.Semaphore("k", 3, Permits(4)) },
+		"Permits must be from 1 to the limit of 3, not 5":    func(c *Client) *Lock { return c.Semaphore("k", 3, Permits(5), Permits(2)) },
 		"Permits: only a semaphore has permits":              func(c *Client) *Lock { return c.Write("k", Permits(1)) },
 		"Fenced: a read lock has no fencing token":           func(c *Client) *Lock { return c.Read("k", Fenced()) },
 		"Fenced: a semaphore has no fencing token":           func(c *Client) *Lock { return c.Semaphore("k", 3, Fenced()) },
@@ -111,18 +114,26 @@ func TestNoServer(t *testing.T) {
 			took(t, start, 0, late)
 		}
 	})
-	bubble(t, "a try has the time of its context", func(t *testing.T) {
+	for _, limit := range []time.Duration{10 * time.Millisecond, time.Second} {
+		bubble(t, "a try within a context of "+limit.String(), func(t *testing.T) {
+			start := time.Now()
+			f, c := newFake(t, always(int64(1)))
+			f.dial = func() error { return errSilent }
+			ctx, cancel := context.WithTimeout(background, limit)
+			defer cancel()
+			_, err := c.Lock("k").TryLock(ctx)
+			isErr(t, err, ErrConnection)
+			took(t, start, 0, min(limit+lateReply/2, late))
+		})
+	}
+	bubble(t, "a try that connects late, with a late reply and holders that are not reported", func(t *testing.T) {
 		start := time.Now()
-		f, c := newFake(t, always(int64(1)))
-		f.dial = func() error { time.Sleep(500 * time.Millisecond); return nil }
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		hold, err := c.Lock("k").TryLock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		took(t, start, 500*time.Millisecond, time.Second)
-		hold.Unlock(background)
+		f, c := newFake(t, func(string) (any, error) { time.Sleep(25 * time.Millisecond); return nil, nil })
+		f.dial = func() error { time.Sleep(50 * time.Millisecond); return nil }
+		f.info = hang{}
+		_, err := c.Multi([]string{"k", "l", "m"}).TryLock(background)
+		isErr(t, err, ErrNotAcquired)
+		took(t, start, 75*time.Millisecond, late)
 	})
 	bubble(t, "cancelled while it connects", func(t *testing.T) {
 		start := time.Now()
@@ -132,6 +143,19 @@ func TestNoServer(t *testing.T) {
 		isErr(t, err, ErrNotAcquired, context.Canceled)
 		took(t, start, time.Second, time.Second+late)
 		wantText(t, err, `lock "k" was not acquired within 1 s: context canceled`)
+	})
+	bubble(t, "cancelled for a reason", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": hang{}, "LOCK.CANCEL": int64(1)})) // but no reply to the wait
+		why := errors.New("shutting down")
+		ctx, cancel := context.WithCancelCause(background)
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		start := time.Now()
+		for _, within := range []string{" within 1.04 s", ""} { // the second time it has ended before
+			_, err := c.Lock("k").Lock(ctx)
+			isErr(t, err, ErrNotAcquired, context.Canceled, why)
+			wantText(t, err, `lock "k" was not acquired`+within+`: shutting down`)
+		}
+		took(t, start, time.Second, time.Second+late)
 	})
 	bubble(t, "an outage later is survived, and logged once", func(t *testing.T) {
 		f, c := newFake(t, always(int64(1)))
@@ -173,6 +197,12 @@ func TestWithoutTheModule(t *testing.T) {
 		isErr(t, err, ErrNoModule, ErrRefused)
 		wantText(t, err, `lock "k": unknown command: is lock.so loaded on 127.0.0.1:6379?`)
 	})
+	bubble(t, "another error that mentions it", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": refuse("NOPERM the rule says: unknown command")}))
+		if _, err := c.Lock("k").Lock(background); errors.Is(err, ErrNoModule) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestNotHeld(t *testing.T) {
@@ -204,6 +234,24 @@ func TestClose(t *testing.T) {
 		}
 		_, err := c.Lock("k").Lock(background)
 		isErr(t, err, ErrClosed)
+	})
+	bubble(t, "meets a grant", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, nil)
+		f.answer = by(map[string]any{"LOCK.ACQUIRE": func() (any, error) {
+			c.core.mu.Lock() // Close begins, and the request does not notice any more
+			c.core.closing, c.core.waits, c.core.holds = true, nil, nil
+			c.core.mu.Unlock()
+			return int64(1), nil
+		}, "LOCK.RELEASE": hang{}})
+		_, err := c.Lock("k").Lock(background)
+		isErr(t, err, ErrClosed)
+		took(t, start, 0, 0)
+		synctest.Wait()
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")
+		if c.core.busy < 2 {
+			t.Error("Close does not wait for the release")
+		}
 	})
 	bubble(t, "in time", func(t *testing.T) {
 		start := time.Now()
@@ -238,21 +286,60 @@ func TestForgotten(t *testing.T) {
 			t.Error(f.warnings())
 		}
 	})
+	// Another hold, which is forgotten later, is released: so the first one would have been, too.
+	later := func(f *fake, c *Client) {
+		runtime.GC()
+		held(t, c.Lock("later"))
+		eventually("the later release", func() bool { return strings.Contains(f.log(), "LOCK.RELEASE later #") })
+		runtime.GC()
+		held(t, c.Lock("last"))
+		eventually("the last release", func() bool { return strings.Contains(f.log(), "LOCK.RELEASE last #") })
+	}
 	t.Run("not while its context is in use", func(t *testing.T) {
 		f, c := newFake(t, always(int64(1)))
 		ctx, cancel := context.WithCancel(held(t, c.Lock("k")).Context())
 		defer cancel()
-		for range 3 {
-			runtime.GC()
-			time.Sleep(5 * time.Millisecond)
-		}
-		if strings.Contains(f.log(), "LOCK.RELEASE") || ctx.Err() != nil {
+		if later(f, c); strings.Contains(f.log(), "LOCK.RELEASE k") || ctx.Err() != nil {
 			t.Error(f.log())
 		}
 	})
+	t.Run("not while it is waited for its loss", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		lost := held(t, c.Lock("k")).Lost()
+		if later(f, c); strings.Contains(f.log(), "LOCK.RELEASE k") {
+			t.Error(f.log())
+		}
+		runtime.KeepAlive(lost)
+	})
+	t.Run("not if its lease ends it", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		held(t, c.Lock("k", NoRenew()))
+		if later(f, c); strings.Contains(f.log(), "LOCK.RELEASE k") {
+			t.Error(f.log())
+		}
+	})
+	t.Run("with its client", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		held(t, c.Lock("k"))
+		held(t, c.Lock("l", NoRenew()))
+		c.core.close(true) // as when it is collected before them
+		if got := f.warnings(); strings.Count(got, "never released") != 1 || !strings.Contains(got, `lock \"k\"`) {
+			t.Error(got)
+		}
+		if strings.Contains(f.log(), "LOCK.RELEASE l") {
+			t.Error(f.log())
+		}
+	})
+	t.Run("the loss is reported to whoever could still listen", func(t *testing.T) {
+		_, c := newFake(t, always(int64(1)))
+		hold := held(t, c.Lock("k"))
+		hold.hold.forget()
+		<-hold.Lost()
+		isErr(t, context.Cause(hold.Context()), ErrNotHeld)
+	})
 	t.Run("a client", func(t *testing.T) {
 		f := &fake{t: t, owners: map[string]bool{}, answer: always(int64(1))}
-		if err := held(t, New(f).Lock("k")).Unlock(background); err != nil {
+		if err := held(t, New(f, false).Lock("k")).Unlock(background); err != nil {
 			t.Error(err)
 		}
 		eventually("the connections to be closed", func() bool {

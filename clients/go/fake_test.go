@@ -1,3 +1,5 @@
+//go:build go1.25
+
 package lockso
 
 import (
@@ -11,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockso/internal/transport"
 )
 
 // anOwner is what an owner looks like. No other argument does.
@@ -34,7 +38,7 @@ type fake struct {
 	conns  []*fakeConn
 	closed bool
 	dial   func() error // fails to connect; nil: connects at once
-	info   any          // the reply of LOCK.INFO, which is not recorded
+	info   any          // the reply of LOCK.INFO, which is not recorded; hang: none
 	logged strings.Builder
 }
 
@@ -45,7 +49,7 @@ type blocks struct{}
 
 func newFake(t *testing.T, answer func(string) (any, error)) (*fake, *Client) {
 	f := &fake{t: t, owners: map[string]bool{}, answer: answer}
-	c := New(f, Logger(slog.New(slog.NewTextHandler(writer{f}, nil))))
+	c := New(f, false, Logger(slog.New(slog.NewTextHandler(writer{f}, nil))))
 	t.Cleanup(func() { c.Close() })
 	return f, c
 }
@@ -66,7 +70,7 @@ func (f *fake) warnings() string {
 }
 
 // answered records a command, and returns the test's answer to it.
-func (f *fake) answered(cmd Command) (any, error) {
+func (f *fake) answered(cmd transport.Command) (any, error) {
 	words := make([]string, len(cmd.Args))
 	f.mu.Lock()
 	for i, word := range cmd.Args {
@@ -83,12 +87,15 @@ func (f *fake) answered(cmd Command) (any, error) {
 	return answer(text)
 }
 
-func (f *fake) Do(ctx context.Context, cmd Command) (any, error) {
+func (f *fake) Do(ctx context.Context, cmd transport.Command) (any, error) {
 	if _, ok := ctx.Deadline(); !ok || cmd.Waits {
 		f.t.Errorf("%v has no deadline, or it waits", cmd.Args)
 	}
 	if cmd.Args[0] == "LOCK.INFO" {
-		return f.info, nil
+		if f.info == (hang{}) {
+			<-ctx.Done()
+		}
+		return f.info, ctx.Err()
 	}
 	reply, err := f.answered(cmd)
 	if _, ok := reply.(hang); ok {
@@ -100,7 +107,7 @@ func (f *fake) Do(ctx context.Context, cmd Command) (any, error) {
 
 func (f *fake) Address(string) string { return "127.0.0.1:6379" }
 
-func (f *fake) Conn(ctx context.Context, within time.Duration, key, address string) (Conn, error) {
+func (f *fake) Conn(ctx context.Context, within time.Duration, key, address string) (transport.Conn, error) {
 	if f.dial != nil {
 		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
@@ -113,7 +120,7 @@ func (f *fake) Conn(ctx context.Context, within time.Duration, key, address stri
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := &fakeConn{fake: f, address: address, over: make(chan struct{}), null: make(chan struct{}, 1)}
+	c := &fakeConn{fake: f, address: address, cut: make(chan struct{}), null: make(chan struct{}, 1)}
 	f.conns = append(f.conns, c)
 	return c, nil
 }
@@ -146,13 +153,13 @@ func (f *fake) wake() {
 type fakeConn struct {
 	fake    *fake
 	address string
-	over    chan struct{} // closed by Close
+	cut     chan struct{} // closed by Close
 	null    chan struct{} // wakes a wait
 	mu      sync.Mutex
 	state   string // "kept" or "closed"
 }
 
-func (c *fakeConn) Do(ctx context.Context, cmd Command) (any, error) {
+func (c *fakeConn) Do(ctx context.Context, cmd transport.Command) (any, error) {
 	reply, err := c.fake.answered(cmd)
 	if _, number := reply.(int64); number && cmd.Args[0] == "LOCK.WATCH" {
 		reply = blocks{} // the test is not about watches
@@ -172,7 +179,7 @@ func (c *fakeConn) Do(ctx context.Context, cmd Command) (any, error) {
 	select {
 	case <-c.null:
 		return nil, nil
-	case <-c.over:
+	case <-c.cut:
 		return nil, errCut
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -198,14 +205,14 @@ func (c *fakeConn) how() string {
 
 func (c *fakeConn) Close() {
 	if c.end("closed") {
-		close(c.over)
+		close(c.cut)
 	}
 }
 
 func (c *fakeConn) Keep() { c.end("kept") }
 
 // refuse is an error reply of the server.
-func refuse(text string) error { return ServerError(errors.New(text)) }
+func refuse(text string) error { return &transport.ServerError{Reply: errors.New(text)} }
 
 func isErr(t *testing.T, err error, wanted ...error) {
 	t.Helper()

@@ -1,7 +1,10 @@
+//go:build go1.25
+
 package lockso
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,7 +20,7 @@ func cancelAfter(lock *Lock, d time.Duration) (*Hold, error) {
 	return lock.Lock(ctx)
 }
 
-const asked = "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE"
+const requested = "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE"
 
 func TestACancelledWaitIsEndedAtTheServer(t *testing.T) {
 	bubble(t, "while it waits", func(t *testing.T) {
@@ -31,7 +34,7 @@ func TestACancelledWaitIsEndedAtTheServer(t *testing.T) {
 		isErr(t, err, ErrNotAcquired, context.Canceled)
 		took(t, start, time.Second, time.Second)
 		synctest.Wait()
-		wantLog(t, f, asked, "LOCK.CANCEL k # RELEASE")
+		wantLog(t, f, requested, "LOCK.CANCEL k # RELEASE")
 		if f.conns[0].how() != "kept" {
 			t.Errorf("the connection is %q, although the reply arrived", f.conns[0].how())
 		}
@@ -62,7 +65,7 @@ func TestACancelledWaitIsEndedAtTheServer(t *testing.T) {
 		_, err = c.Lock("k").Lock(background)
 		isErr(t, err, ErrClosed)
 		synctest.Wait()
-		wantLog(t, f, asked, "LOCK.CANCEL k # RELEASE")
+		wantLog(t, f, requested, "LOCK.CANCEL k # RELEASE")
 	})
 	bubble(t, "a context that had ended before", func(t *testing.T) {
 		f, c := newFake(t, always(int64(1)))
@@ -76,31 +79,11 @@ func TestACancelledWaitIsEndedAtTheServer(t *testing.T) {
 
 // The request has not arrived at the server when it is cancelled, and is granted later.
 func TestACancelThatOvertakesTheRequestIsSentAgain(t *testing.T) {
-	bubble(t, "granted in the end", func(t *testing.T) {
-		var held atomic.Bool
-		f, c := newFake(t, nil)
-		f.answer = by(map[string]any{
-			"LOCK.ACQUIRE": func() (any, error) {
-				time.Sleep(time.Second + 100*time.Millisecond)
-				held.Store(true)
-				return int64(1), nil
-			},
-			"LOCK.CANCEL": func() (any, error) {
-				if held.Swap(false) {
-					return int64(2), nil
-				}
-				return int64(0), nil
-			},
+	for _, first := range []any{int64(0), errCut} {
+		bubble(t, fmt.Sprint("granted in the end, after a cancel with the reply ", first), func(t *testing.T) {
+			testGrantedAfterCancel(t, first)
 		})
-		_, err := cancelAfter(c.Lock("k"), time.Second)
-		isErr(t, err, context.Canceled)
-		if held.Load() {
-			t.Error("a hold is left")
-		}
-		if n := strings.Count(f.log(), "LOCK.CANCEL"); n < 2 || n > 5 {
-			t.Errorf("cancelled %d times", n)
-		}
-	})
+	}
 	bubble(t, "refused in the end", func(t *testing.T) {
 		f, c := newFake(t, nil)
 		f.answer = by(map[string]any{
@@ -111,7 +94,44 @@ func TestACancelThatOvertakesTheRequestIsSentAgain(t *testing.T) {
 			"LOCK.CANCEL": int64(0),
 		})
 		cancelAfter(c.Lock("k"), time.Second)
-		wantLog(t, f, asked, "LOCK.CANCEL k # RELEASE", "LOCK.CANCEL k # RELEASE")
+		wantLog(t, f, requested, "LOCK.CANCEL k # RELEASE", "LOCK.CANCEL k # RELEASE")
+	})
+}
+
+func testGrantedAfterCancel(t *testing.T, first any) {
+	var held atomic.Bool
+	f, c := newFake(t, nil)
+	answer := sequence(first, int64(0))
+	f.answer = by(map[string]any{
+		"LOCK.ACQUIRE": func() (any, error) {
+			time.Sleep(time.Second + 90*time.Millisecond)
+			held.Store(true)
+			return int64(1), nil
+		},
+		"LOCK.CANCEL": func() (any, error) {
+			if held.Swap(false) {
+				return int64(2), nil
+			}
+			return answer()
+		},
+	})
+	_, err := cancelAfter(c.Lock("k"), time.Second)
+	isErr(t, err, context.Canceled)
+	time.Sleep(time.Second)
+	if held.Load() {
+		t.Error("a hold is left")
+	}
+	if n := strings.Count(f.log(), "LOCK.CANCEL"); n < 2 || n > 6 {
+		t.Errorf("cancelled %d times", n)
+	}
+}
+
+func TestARequestThatMayArriveAfterTheReleaseIsCancelled(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": sequence(errCut, int64(1)), "LOCK.RELEASE": int64(0), "LOCK.CANCEL": int64(0)}))
+		held(t, c.Lock("k")).Unlock(background)
+		time.Sleep(time.Second)
+		wantLog(t, f, requested, requested, "LOCK.RELEASE k #", "LOCK.CANCEL k # RELEASE", "LOCK.CANCEL k # RELEASE")
 	})
 }
 

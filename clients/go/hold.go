@@ -6,12 +6,14 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"lockso/internal/transport"
 )
 
 // Hold is a granted lock, until it is released or lost. Many goroutines may use it at once.
 //
-// Keep it until you call Unlock: a hold that is no longer reachable, nor any of its contexts, is released, with a
-// warning in the log.
+// Keep it until you call Unlock: a hold that is no longer reachable is released, with a warning in the log. This does not
+// concern a hold whose Lost was called, one whose Context is reachable, and one with [NoRenew].
 type Hold struct {
 	client    *Client // so that it is not collected
 	hold      *hold
@@ -24,38 +26,42 @@ type hold struct {
 	spec   *spec
 	owner  string
 	token  int64
-
-	ctx     context.Context // of the work under the lock, and of the background work: renewals, watches
-	cancel  context.CancelCauseFunc
-	lost    chan struct{}
-	granted time.Time
-	watched sync.Once
+	ctx    context.Context // of the work under the lock, and of the background work: renewals, watches
+	cancel context.CancelCauseFunc
+	unsure *acquisition // if the reply to one of its requests was lost, which may still arrive at the server
+	lost   chan struct{}
 
 	mu       sync.Mutex
 	released bool
 	why      string    // why it is lost, or ""
+	absent   bool      // the server has replied that it is released or lost
 	ends     time.Time // when the lease that the server confirmed last expires
 	next     date      // when the lease is renewed or expires
 	watches  date      // when the watch begins
+	watched  bool
+	pinned   *Hold // the handle, if the program waits for the loss without it
 }
 
-// newHold creates the hold for a grant, and begins its background work. The request was sent at asked.
-func newHold(a *acquisition, conn Conn, to route, reply any, asked time.Time) *hold {
+// newHold creates the hold for a grant, and begins its background work. The request was sent at this time.
+func newHold(a *acquisition, conn transport.Conn, to route, reply any, sent time.Time) *hold {
 	h := &hold{client: a.client, spec: a.spec, owner: a.owner, lost: make(chan struct{})}
+	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(a.ctx))
 	h.next.index, h.watches.index = -1, -1
 	if token, ok := reply.(int64); ok && a.spec.fenced {
 		h.token = token
 	}
-	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(a.ctx))
+	if a.unsure {
+		h.unsure = a
+	}
 	// After a wait, the time of the grant is not known. The reply is assumed to have taken at most a tenth of the
 	// lease.
-	h.granted = time.Now().Add(-a.spec.lease / 10)
-	if asked.After(h.granted) {
-		h.granted = asked
+	granted := time.Now().Add(-a.spec.lease / 10)
+	if sent.After(granted) {
+		granted = sent
 	}
-	h.ends = h.granted.Add(h.spec.lease)
+	h.ends = granted.Add(h.spec.lease)
 	if h.spec.renew && !h.spec.session {
-		h.plan(h.granted.Add(h.spec.lease/3), h.renew)
+		h.plan(granted.Add(h.spec.lease/3), h.renew)
 	} else {
 		h.plan(h.ends, h.expire)
 	}
@@ -67,38 +73,53 @@ func newHold(a *acquisition, conn Conn, to route, reply any, asked time.Time) *h
 	return h
 }
 
-// newHandle makes what the caller gets. When it is collected, the hold is released.
+// newHandle makes what the caller gets. When it is collected, the hold is released, unless its lease ends it anyway.
 func newHandle(c *Client, h *hold) *Hold {
 	handle := &Hold{client: c, hold: h}
-	handle.forgotten = runtime.AddCleanup(handle, func(h *hold) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if !h.released && h.why == "" {
-			h.client.log.Warn(h.spec.String() + " was never released; it is released now")
-			go h.unlock(context.Background())
-		}
-	}, h)
+	if !h.spec.expires() {
+		handle.forgotten = runtime.AddCleanup(handle, (*hold).forget, h)
+	}
 	return handle
 }
 
+// forget releases a hold that the program cannot release any more.
+func (h *hold) forget() {
+	if h.spec.expires() {
+		return
+	}
+	forgotten := h.lose("it was never released")
+	h.client.background(func() {
+		if forgotten {
+			h.client.warn(h.spec.String() + " was never released; it is released now")
+		}
+		h.unlock(context.Background())
+	})
+}
+
 // watchKeys makes the server report a loss, from now on until the hold ends. It uses a connection for each key; that of
-// a session is watched anyway. A hold that is released after a short time needs no watch.
-func (h *hold) watchKeys() {
-	h.watched.Do(func() {
-		keys := h.spec.keys
-		if h.spec.session {
-			keys = keys[1:]
+// a session is watched anyway. A hold that is released after a short time needs no watch. pinned is not collected until
+// then.
+func (h *hold) watchKeys(pinned *Hold) {
+	keys := h.spec.keys
+	if h.spec.session {
+		keys = keys[1:]
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.released || h.why != "" {
+		return
+	}
+	if pinned != nil {
+		h.pinned = pinned
+	}
+	if h.watched || len(keys) == 0 {
+		return
+	}
+	h.watched = true
+	h.client.agenda.set(&h.watches, time.Now().Add(unwatched), func() {
+		for _, key := range keys {
+			go h.watch(key, nil, route{})
 		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if len(keys) == 0 || h.released || h.why != "" {
-			return
-		}
-		h.client.agenda.set(&h.watches, time.Now().Add(unwatched), func() {
-			for _, key := range keys {
-				go h.watch(key, nil, route{})
-			}
-		})
 	})
 }
 
@@ -117,14 +138,14 @@ func (h *Hold) Token() int64 { return h.hold.token }
 // From the first call of Lost or Context on, and in [Lock.Do], the server reports a loss within milliseconds, for which
 // the hold uses a connection for each key. Before, a loss is noticed by the next renewal.
 func (h *Hold) Lost() <-chan struct{} {
-	h.hold.watchKeys()
+	h.hold.watchKeys(h)
 	return h.hold.lost
 }
 
 // Context ends when the hold is lost, with [ErrNotHeld] as its cause, and when it is released. It has the values of the
 // context that was given to Lock, but neither the deadline nor the end of that context.
 func (h *Hold) Context() context.Context {
-	h.hold.watchKeys()
+	h.hold.watchKeys(nil)
 	return &heldContext{h.hold.ctx, h}
 }
 
@@ -155,16 +176,20 @@ func (h *hold) unlock(ctx context.Context) error {
 	if again {
 		return h.spec.notHeld("it was released before")
 	}
-	defer h.finish(context.Canceled)
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.finish(context.Canceled)
+	}()
 	// The first attempt is made here, because to start a goroutine takes as long as the server takes to reply.
-	err := h.release(politeness, false, why)
+	err := h.release(closeTimeout, false, why)
 	if !errors.Is(err, ErrConnection) {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- h.release(max(time.Until(ends), patience), true, why) }()
+	result := make(chan error, 1)
+	h.client.background(func() { result <- h.release(max(time.Until(ends), shortTimeout), true, why) })
 	select {
-	case err = <-done:
+	case err = <-result:
 	case <-ctx.Done():
 	}
 	return err
@@ -179,15 +204,20 @@ func (h *hold) release(within time.Duration, resent bool, why string) error {
 	ctx, cancel := h.client.within(h.ctx, within)
 	defer cancel()
 	_, again, err := h.client.call(ctx, h.spec.releaseCommand(h.owner))
-	switch {
-	case err == nil && why == "":
-		return nil
-	case err == nil:
-		return h.spec.notHeld(why)
-	case codeOf(err) != "NOTHELD":
+	if err != nil && codeOf(err) != "NOTHELD" {
 		return h.spec.wrap(err, h.client.backend.Address(h.spec.keys[0]))
-	case (resent || again) && why == "":
+	}
+	h.mu.Lock()
+	h.absent = true
+	h.mu.Unlock()
+	if h.unsure != nil {
+		h.client.background(func() { h.unsure.giveUp(nil, nil) })
+	}
+	if why == "" && (err == nil || resent || again) {
 		return nil
+	}
+	if err == nil {
+		return h.spec.notHeld(why)
 	}
 	if h.spec.multi { // one of the keys was lost: the others are released one by one
 		for _, key := range h.spec.keys {
@@ -230,7 +260,7 @@ func (h *hold) renew() {
 }
 
 // renewOn renews with this function, which sends on any connection, or on the one to which a session is to be bound.
-func (h *hold) renewOn(call func(context.Context, Command) (any, bool, error)) error {
+func (h *hold) renewOn(call func(context.Context, transport.Command) (any, bool, error)) error {
 	ctx, cancel := context.WithDeadline(h.ctx, h.leaseEnd())
 	defer cancel()
 	for _, key := range h.spec.keys {
@@ -265,22 +295,25 @@ func (h *hold) expire() {
 	}
 }
 
-// lose reports the loss of the hold, once, and never after Unlock was called.
-func (h *hold) lose(why string) {
+// lose reports the loss of the hold, once, and never after Unlock was called. It returns whether it did.
+func (h *hold) lose(why string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.absent = h.absent || why == reported
 	if h.released || h.why != "" {
-		return
+		return false
 	}
 	h.why = why
 	h.finish(h.spec.notHeld(why))
 	close(h.lost) // last: when a caller receives from it, the rest is done
+	return true
 }
 
-// finish ends the background work of the hold.
+// finish ends the background work of the hold. h.mu is locked.
 func (h *hold) finish(cause error) {
 	h.client.agenda.drop(&h.next)
 	h.client.agenda.drop(&h.watches)
 	h.client.remove(h)
-	h.cancel(cause)
+	h.pinned = nil
+	h.cancel(cause) // the first cause counts
 }

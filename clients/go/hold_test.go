@@ -1,3 +1,5 @@
+//go:build go1.25
+
 package lockso
 
 import (
@@ -172,6 +174,29 @@ func TestSessions(t *testing.T) {
 		<-hold.Lost()
 		took(t, start, 6*time.Second, 6*time.Second)
 		hold.Unlock(background)
+	})
+	bubble(t, "the server stalls: the connection is not used any more, because it may still be bound to the hold", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": hang{}, "LOCK.RENEW": hang{}}))
+		hold := held(t, c.Lock("k", Session(), Lease(6*time.Second)))
+		<-hold.Lost()
+		time.Sleep(10 * time.Second)
+		for i, conn := range f.conns {
+			if conn.how() != "closed" {
+				t.Errorf("connection %d is %q", i, conn.how())
+			}
+		}
+		hold.Unlock(background)
+	})
+	bubble(t, "released: the connection is kept", func(t *testing.T) {
+		f, c := newFake(t, nil)
+		f.answer = by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": hang{}, "LOCK.RELEASE": func() (any, error) { f.wake(); return int64(0), nil }})
+		hold := held(t, c.Lock("k", Session()))
+		time.Sleep(time.Second)
+		hold.Unlock(background)
+		time.Sleep(10 * time.Second)
+		if f.conns[0].how() != "kept" {
+			t.Errorf("it is %q", f.conns[0].how())
+		}
 	})
 	bubble(t, "no permission to watch", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": refuse("NOPERM x"), "LOCK.RENEW": int64(1), "LOCK.RELEASE": int64(0)}))

@@ -29,9 +29,9 @@ func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 	return l.acquire(ctx, l.spec.wait)
 }
 
-// TryLock acquires the lock if it is free now. The error is [ErrNotAcquired] if it is not, and [ErrConnection] if the
-// server could not be asked within a tenth of a second, or within the deadline of ctx, if it has one, and 3 seconds at
-// most; other errors are those of Lock.
+// TryLock acquires the lock if it is free now, and takes a tenth of a second at most; use [Wait] to allow for more. The
+// error is [ErrNotAcquired] if it is not free, and [ErrConnection] if the server did not reply within this time or the
+// deadline of ctx; other errors are those of Lock.
 func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 	return l.acquire(ctx, 0)
 }
@@ -39,14 +39,20 @@ func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 // Do acquires the lock as Lock does, and runs fn while the lock is held. The context of fn is derived from ctx, and
 // also ends when the lock is lost, with [ErrNotHeld] as its cause.
 //
-// The error is that of Lock, or the error of fn joined with that of Unlock: errors.Is finds both.
+// The error is that of Lock, that of fn, or that of Unlock. If both fn and Unlock fail, errors.Is finds both.
 // If fn panics, the lock is released and the panic continues.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	hold, err := l.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, hold.Unlock(ctx)) }()
+	defer func() {
+		if failed := hold.Unlock(ctx); err == nil {
+			err = failed
+		} else if failed != nil {
+			err = errors.Join(err, failed)
+		}
+	}()
 	inside, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	held := hold.Context()
@@ -55,23 +61,24 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 }
 
 func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Hold, error) {
-	client := l.client.core
 	if l.spec.wrong != "" {
 		return nil, l.spec.fail(l.spec.wrong, ErrOption)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, l.spec.notAcquired(0, err)
+	if ctx.Err() != nil {
+		return nil, l.spec.cancelled(0, ctx)
 	}
-	if !client.begin() {
+	client := l.client.core
+	a := &acquisition{client: client, spec: l.spec, owner: newOwner()}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	defer a.cancel(nil)
+	if !client.enter(a) {
 		return nil, l.spec.closed()
 	}
-	defer client.end()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(client.life, func() { cancel(ErrClosed) })()
-	a := &acquisition{client: client, spec: l.spec, owner: newOwner(), ctx: ctx}
 	a.limit(wait)
 	h, err := a.run()
+	if !client.leave(a, h) && h != nil {
+		return nil, l.spec.closed()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,12 @@
+//go:build go1.25
+
 package lockso
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,6 +105,41 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+func TestVeryLongDurations(t *testing.T) {
+	const longest = time.Duration(math.MaxInt64)
+	for d, want := range map[time.Duration]string{longest: "9223372036855", time.Millisecond: "1", time.Millisecond + 1: "2", 1: "1"} {
+		if got := millis(d); got != want {
+			t.Errorf("%v is %s ms", d, got)
+		}
+	}
+	bubble(t, "", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		for _, lock := range []*Lock{
+			c.Lock("k", Lease(longest), NoRenew(), Wait(longest), MaxBlock(longest)),
+			c.Fair("k", Wait(longest), Replicas(1, longest)),
+		} {
+			hold := held(t, lock)
+			time.Sleep(time.Millisecond)
+			if isLost(hold) {
+				t.Error("lost")
+			}
+			hold.Unlock(background)
+		}
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 9223372036855 BLOCK 86400000 ONCE", "LOCK.RELEASE k #",
+			"LOCK.FAIR k # PX 30000 BLOCK 0 ONCE REPLICAS 1 86400000", "LOCK.RELEASE k #")
+	})
+	bubble(t, "a deadline far away", func(t *testing.T) {
+		_, c := newFake(t, always(int64(1)))
+		a := &acquisition{client: c.core, spec: c.Lock("k").spec, ctx: background}
+		for _, wait := range []time.Duration{longest, longest / 2, 10000 * day, time.Hour} {
+			a.limit(wait)
+			if got := a.connectWithin(); got != 5*time.Second {
+				t.Errorf("%v to connect within %v", got, wait)
+			}
+		}
+	})
+}
+
 func TestEachAcquisitionHasAnOwnerOfItsOwn(t *testing.T) {
 	f, c := newFake(t, always(int64(1)))
 	lock := c.Lock("k")
@@ -157,7 +195,7 @@ func TestAWaitIsRepeatedUntilItTimesOut(t *testing.T) {
 	})
 	bubble(t, "fair", func(t *testing.T) { // which ends a blocking call by closing the connection, to keep its place in the queue
 		start := time.Now()
-		f, c := newFake(t, by(map[string]any{"LOCK.FAIR": sequence(hang{}, int64(1)), "LOCK.RELEASE": int64(0)}))
+		f, c := newFake(t, by(map[string]any{"LOCK.FAIR": sequence(hang{}, int64(1)), "LOCK.RELEASE": int64(0), "LOCK.CANCEL": int64(0)}))
 		hold, err := c.Fair("k").Lock(background)
 		if err != nil {
 			t.Fatal(err)
@@ -261,6 +299,13 @@ func TestDo(t *testing.T) {
 		_, c := newFake(t, always(int64(1)))
 		if err := c.Lock("k").Do(background, func(context.Context) error { return nil }); err != nil {
 			t.Error(err)
+		}
+	})
+	bubble(t, "a loss alone is an *Error", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": refuse("NOTHELD x")}))
+		err := c.Lock("k").Do(background, func(context.Context) error { return nil })
+		if _, ok := err.(*Error); !ok {
+			t.Errorf("%T", err)
 		}
 	})
 	bubble(t, "the body's error and a loss", func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"lockso/internal/transport"
 )
 
 // spec describes a lock: the command that acquires it, its keys and its options.
@@ -19,7 +21,7 @@ type spec struct {
 	semaphore bool
 	limit     int // of a semaphore
 	permits   int
-	wrong     string // the first option that cannot be
+	wrong     string // the first invalid option
 
 	maxBlock time.Duration // how long one command blocks at most
 	lease    time.Duration
@@ -31,79 +33,87 @@ type spec struct {
 	within   time.Duration // how long a grant may wait for the replicas
 }
 
-// require records an option that cannot be, which ends each acquisition with [ErrOption].
+// require records an invalid option, which ends each acquisition with [ErrOption].
 func (s *spec) require(ok bool, format string, values ...any) {
 	if !ok && s.wrong == "" {
 		s.wrong = fmt.Sprintf(format, values...)
 	}
 }
 
-// Option changes a default of a lock: a lease of 30 seconds that is renewed, and a wait without a limit. An acquisition
-// of a lock with an option that cannot be returns [ErrOption].
-type Option func(*spec)
+// Option changes a default of a lock: a lease of 30 seconds that is renewed, and a wait without a limit. Each
+// acquisition of a lock with an invalid option returns [ErrOption], also if a later option replaces it.
+type Option interface{ apply(*spec) }
+
+type option func(*spec)
+
+func (o option) apply(s *spec) { o(s) }
 
 // Lease is how long the lock is held if it is neither released nor renewed; in whole milliseconds.
 // With [Session] it is the value that the client assumes for the server's lock.default-lease.
 func Lease(lease time.Duration) Option {
-	return func(s *spec) {
+	return option(func(s *spec) {
 		s.require(lease > 0, "Lease must be greater than 0, not %v", lease)
 		s.lease = lease
-	}
+	})
 }
 
 // Wait is how long Lock waits at most. The context may end the wait earlier.
 func Wait(wait time.Duration) Option {
-	return func(s *spec) {
+	return option(func(s *spec) {
 		s.require(wait >= 0, "Wait must not be negative, not %v", wait)
 		s.wait = wait
-	}
+	})
 }
 
-// MaxBlock limits how long one command blocks, 30 seconds by default. Then the wait sends its request again, so that a
-// server that stopped responding is noticed. The waiter loses its place in the queue, except in that of a fair lock.
+// MaxBlock limits how long one command blocks, 30 seconds by default, a day at most. Then the wait sends its request
+// again, so that a server that stopped responding is noticed. The waiter loses its place in the queue, except in that of
+// a fair lock.
 func MaxBlock(d time.Duration) Option {
-	return func(s *spec) {
+	return option(func(s *spec) {
 		s.require(d > 0, "MaxBlock must be greater than 0, not %v", d)
-		s.maxBlock = d
-	}
+		s.maxBlock = min(d, day)
+	})
 }
 
 // Session binds the hold to a connection: the server renews the lease for as long as the connection lives.
-func Session() Option { return func(s *spec) { s.session = true } }
+func Session() Option { return option(func(s *spec) { s.session = true }) }
 
 // Fenced requests a fencing token, [Hold.Token]. Read locks, semaphores and multi-key locks have none.
 func Fenced() Option {
-	return func(s *spec) {
+	return option(func(s *spec) {
 		s.require(!s.tokenless, "Fenced: a %s has no fencing token", s.kind)
 		s.fenced = true
-	}
+	})
 }
 
-// NoRenew turns renewal off: the hold ends when its lease expires.
-func NoRenew() Option { return func(s *spec) { s.renew = false } }
+// NoRenew turns renewal off: the hold ends when its lease expires. It need not be released before.
+func NoRenew() Option { return option(func(s *spec) { s.renew = false }) }
 
-// Replicas requires that n replicas acknowledge the grant within this time, and each renewal too. A grant at the end of
-// the wait has this time in addition.
+// Replicas requires that n replicas acknowledge the grant within this time, a day at most, and each renewal too. A grant
+// at the end of the wait has this time in addition.
 func Replicas(n int, within time.Duration) Option {
-	return func(s *spec) {
+	return option(func(s *spec) {
 		s.require(n > 0, "Replicas must be at least 1, not %d", n)
 		s.require(within > 0, "Replicas: the time must be greater than 0, not %v", within)
-		s.replicas, s.within = n, within
-	}
+		s.replicas, s.within = n, min(within, day)
+	})
 }
 
 // Permits is how many permits of a semaphore are acquired at once, all or none; 1 by default.
 func Permits(permits int) Option {
-	return func(s *spec) {
+	return option(func(s *spec) {
 		s.require(s.semaphore, "Permits: only a semaphore has permits")
 		s.require(permits > 0 && permits <= s.limit, "Permits must be from 1 to the limit of %d, not %d", s.limit, permits)
 		s.permits = permits
-	}
+	})
 }
+
+// expires returns whether nothing keeps the hold after its lease.
+func (s *spec) expires() bool { return !s.renew && !s.session }
 
 // acquire is the command that acquires the lock and blocks for this time at most; 0 does not block, forEver has no
 // limit.
-func (s *spec) acquire(owner string, block time.Duration) Command {
+func (s *spec) acquire(owner string, block time.Duration) transport.Command {
 	cmd := s.named(s.command, owner)
 	if s.semaphore {
 		cmd.Args = append(cmd.Args, strconv.Itoa(s.limit), "PERMITS", strconv.Itoa(s.permits))
@@ -127,7 +137,7 @@ func (s *spec) acquire(owner string, block time.Duration) Command {
 	return s.replicated(cmd)
 }
 
-func (s *spec) releaseCommand(owner string) Command {
+func (s *spec) releaseCommand(owner string) transport.Command {
 	if s.multi {
 		return s.named("LOCK.MRELEASE", owner)
 	}
@@ -136,36 +146,36 @@ func (s *spec) releaseCommand(owner string) Command {
 
 // cancelCommand ends the wait, and releases the hold if it was granted already; for a multi-key lock it only ends the
 // wait.
-func (s *spec) cancelCommand(owner string) Command {
+func (s *spec) cancelCommand(owner string) transport.Command {
 	if s.multi {
 		return onKey("LOCK.CANCEL", s.keys[0], owner)
 	}
 	return onKey("LOCK.CANCEL", s.keys[0], append([]string{owner, "RELEASE"}, s.release...)...)
 }
 
-func (s *spec) renewCommand(key, owner string) Command {
+func (s *spec) renewCommand(key, owner string) transport.Command {
 	if s.session {
 		return onKey("LOCK.RENEW", key, owner, "SESSION")
 	}
 	return s.replicated(onKey("LOCK.RENEW", key, owner, "PX", millis(s.lease)))
 }
 
-func watchCommand(key, owner string, block time.Duration) Command {
+func watchCommand(key, owner string, block time.Duration) transport.Command {
 	cmd := onKey("LOCK.WATCH", key, owner, "BLOCK", millis(block))
 	cmd.Waits = true
 	return cmd
 }
 
 // named is a command on all keys of the lock; the keys of a multi-key lock are preceded by their number.
-func (s *spec) named(name, owner string) Command {
+func (s *spec) named(name, owner string) transport.Command {
 	if !s.multi {
 		return onKey(name, s.keys[0], owner)
 	}
 	args := append([]string{name, strconv.Itoa(len(s.keys))}, s.keys...)
-	return Command{Args: append(args, owner), First: 2, Count: len(s.keys)}
+	return transport.Command{Args: append(args, owner), First: 2, Count: len(s.keys)}
 }
 
-func (s *spec) replicated(cmd Command) Command {
+func (s *spec) replicated(cmd transport.Command) transport.Command {
 	if s.replicas > 0 {
 		cmd.Args = append(cmd.Args, "REPLICAS", strconv.Itoa(s.replicas), millis(s.within))
 		cmd.Waits = true
@@ -173,11 +183,15 @@ func (s *spec) replicated(cmd Command) Command {
 	return cmd
 }
 
-func onKey(name, key string, args ...string) Command {
-	return Command{Args: append([]string{name, key}, args...), First: 1, Count: 1}
+func onKey(name, key string, args ...string) transport.Command {
+	return transport.Command{Args: append([]string{name, key}, args...), First: 1, Count: 1}
 }
 
 // millis rounds up, so that the rest of a wait never becomes 0, which would mean no limit.
 func millis(d time.Duration) string {
-	return strconv.FormatInt(max(1, int64((d+time.Millisecond-1)/time.Millisecond)), 10)
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return strconv.FormatInt(max(1, ms), 10)
 }

@@ -3,6 +3,8 @@ package lockso
 import (
 	"context"
 	"time"
+
+	"lockso/internal/transport"
 )
 
 // unwatched is for how long after it was requested a watch does not begin.
@@ -16,36 +18,44 @@ type watcher struct {
 	hold    *hold
 	key     string
 	session bool
-	bound   bool // the session is known to be bound to conn
-	conn    Conn // nil if there is none just now
+	bound   bool           // the session is known to be bound to conn
+	conn    transport.Conn // nil if there is none just now
 	to      route
 }
 
 // watch runs until the hold is released or lost. conn is the connection of a session, or nil.
-func (h *hold) watch(key string, conn Conn, to route) {
+func (h *hold) watch(key string, conn transport.Conn, to route) {
 	w := &watcher{hold: h, key: key, session: conn != nil, bound: conn != nil, conn: conn, to: to}
-	for p := (pause{}); h.ctx.Err() == nil; {
+	ctx := h.ctx
+loop:
+	for p := (pause{}); ctx.Err() == nil; {
 		lost, err := w.once()
 		switch {
 		case lost || codeOf(err) == "NOTHELD":
 			h.lose(reported)
-			w.leave(nil)
-			return
+			break loop
 		case err == nil:
 			p = pause{}
 		case passing(err):
 			w.leave(err)
 			w.to = redirection(err)
-			p.sleep(h.ctx)
+			p.sleep(ctx)
 		default: // refused, for example NOPERM or too many waiters; a session is kept by renewals
 			w.bound = false
 			select {
 			case <-time.After(h.spec.lease / 3):
-			case <-h.ctx.Done():
+			case <-ctx.Done():
 			}
 		}
 	}
-	w.leave(nil)
+	h.mu.Lock()
+	absent := h.absent
+	h.mu.Unlock()
+	if w.session && w.conn != nil && !absent { // the server ends the hold with its connection
+		w.conn.Close()
+	} else {
+		w.leave(nil)
+	}
 }
 
 // once waits for the loss, for a third of the lease at most.
@@ -80,7 +90,7 @@ func (w *watcher) once() (lost bool, err error) {
 	return reply == "LOST", err
 }
 
-func (w *watcher) call(ctx context.Context, cmd Command) (any, bool, error) {
+func (w *watcher) call(ctx context.Context, cmd transport.Command) (any, bool, error) {
 	reply, err := perform(ctx, w.conn, w.to, cmd)
 	return reply, false, err
 }

@@ -7,14 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"lockso"
+	"lockso/internal/transport"
 )
 
 const (
@@ -40,11 +42,11 @@ func New(rdb redis.UniversalClient, options ...lockso.ClientOption) (*lockso.Cli
 	if err != nil {
 		return nil, err
 	}
-	return lockso.New(b, options...), nil
+	return lockso.New(b, false, options...), nil
 }
 
 func newBackend(rdb redis.UniversalClient) (*backend, error) {
-	b := &backend{failed: func() {}, opening: make(chan struct{}, 1)}
+	b := &backend{reload: func() {}}
 	switch rdb := rdb.(type) {
 	case *redis.Client:
 		if rdb == nil {
@@ -55,7 +57,7 @@ func newBackend(rdb redis.UniversalClient) (*backend, error) {
 		options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dial(ctx, network, address)
 			if err == nil {
-				b.master.Store(conn.RemoteAddr().String()) // which a client for Sentinel does not tell
+				b.master.Store(conn.RemoteAddr().String()) // which the options of a client for Sentinel do not contain
 			}
 			return conn, err
 		}
@@ -67,65 +69,80 @@ func newBackend(rdb redis.UniversalClient) (*backend, error) {
 		if rdb == nil {
 			break
 		}
-		control := redis.NewClusterClient(ownCluster(rdb.Options()))
+		control := redis.NewClusterClient(own(rdb.Options()))
 		b.cluster, b.find, b.close = true, control.MasterForKey, control.Close
-		b.failed = func() { control.ReloadState(context.Background()) }
+		b.reload = func() { control.ReloadState(context.Background()) }
 		return b, nil
 	}
 	return nil, fmt.Errorf("lockso: no locks on a %T: give it a *redis.Client or a *redis.ClusterClient", rdb)
 }
 
-// own copies the user's options that concern the server, but not those that would disturb locks: retries, a small pool,
-// time-outs, pipelining.
-func own(options *redis.Options) *redis.Options {
-	o := *options
-	o.MaxRetries, o.DialerRetries = -1, 1
-	o.ContextTimeoutEnabled = true
-	o.ReadTimeout, o.WriteTimeout = shortWithin, shortWithin
-	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxConcurrentDials = mostShort, 0, 0, 0, 0
-	o.PoolTimeout, o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = 0, 0, 0
-	o.PipelinePoolSize, o.AutoPipelineOptions = -1, nil
-	o.Limiter, o.PushNotificationProcessor = nil, nil
-	o.ClientSideCacheConfig, o.ClientSideCache = nil, nil
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return &o
+// settings are the options, of a server or of a cluster, that would disturb locks: retries, a small pool, time-outs,
+// pipelining, reads from replicas. Not every version of go-redis 9 has all of them.
+var settings = map[string]any{
+	"MaxRetries": -1, "DialerRetries": 1, "ContextTimeoutEnabled": true, "ReadTimeout": shortWithin, "WriteTimeout": shortWithin,
+	"PoolSize": mostShort, "MinIdleConns": 0, "MaxIdleConns": 0, "MaxActiveConns": 0, "MaxConcurrentDials": 0,
+	"PoolTimeout": 0, "ConnMaxLifetime": 0, "ConnMaxLifetimeJitter": 0,
+	"PipelinePoolSize": -1, "AutoPipelineOptions": nil, "ClientSideCacheConfig": nil, "ClientSideCache": nil,
+	"Limiter": nil, "PushNotificationProcessor": nil, "ReadOnly": false, "RouteByLatency": false, "RouteRandomly": false,
 }
 
-func ownCluster(options *redis.ClusterOptions) *redis.ClusterOptions {
+// own copies the user's options, and replaces those in settings.
+func own[T redis.Options | redis.ClusterOptions](options *T) *T {
 	o := *options
-	o.MaxRetries, o.DialerRetries = -1, 1
-	o.ContextTimeoutEnabled = true
-	o.ReadTimeout, o.WriteTimeout = shortWithin, shortWithin
-	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxConcurrentDials = mostShort, 0, 0, 0, 0
-	o.PoolTimeout, o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = 0, 0, 0
-	o.PipelinePoolSize, o.AutoPipelineOptions = -1, nil
-	o.PushNotificationProcessor = nil
-	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	fields := reflect.ValueOf(&o).Elem()
+	for name, value := range settings {
+		if field := fields.FieldByName(name); field.IsValid() {
+			field.SetZero()
+			if value != nil {
+				field.Set(reflect.ValueOf(value).Convert(field.Type()))
+			}
+		}
+	}
+	if field := fields.FieldByName("MaintNotificationsConfig"); field.IsValid() {
+		config := reflect.New(field.Type().Elem())
+		config.Elem().FieldByName("Mode").SetString("disabled")
+		field.Set(config)
+	}
 	return &o
 }
 
 type backend struct {
 	find   func(ctx context.Context, key string) (*redis.Client, error) // for short commands to the master of the key
-	failed func()                                                       // looks the nodes of a cluster up again
+	reload func()                                                       // looks the nodes of a cluster up again
 	close  func() error
 
 	cluster bool
-	master  atomic.Value  // the address of the master that was connected last
-	opening chan struct{} // held while the first connection for short commands is opened
+	master  atomic.Value // the address of the master that was connected last
+	nodes   sync.Map     // the *node for each address
 
 	mu     sync.Mutex
 	idle   []*wire // the one that was used last is at the end
 	closed bool
 }
 
-func (b *backend) Do(ctx context.Context, cmd lockso.Command) (any, error) {
-	node, err := b.find(ctx, cmd.Key())
-	if err != nil {
-		b.failed()
-		return nil, answered(err)
+// node is what is known about the connections for short commands to a server.
+type node struct {
+	ready   atomic.Bool   // one is open
+	opening chan struct{} // held while the first one is opened
+}
+
+func (b *backend) node(client *redis.Client) *node {
+	n, found := b.nodes.Load(client.Options().Addr)
+	if !found {
+		n, _ = b.nodes.LoadOrStore(client.Options().Addr, &node{opening: make(chan struct{}, 1)})
 	}
-	return b.process(ctx, node, cmd)
+	return n.(*node)
+}
+
+func (b *backend) Do(ctx context.Context, cmd transport.Command) (any, error) {
+	client, err := b.find(ctx, cmd.Key())
+	if err != nil {
+		return nil, b.failed(err)
+	}
+	reply, err := process(ctx, client, cmd)
+	b.node(client).ready.Store(!inTrouble(err))
+	return reply, b.failed(err)
 }
 
 func (b *backend) Address(key string) string {
@@ -146,12 +163,9 @@ func (b *backend) Address(key string) string {
 
 func (b *backend) Close() error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.closed = true
-	for _, w := range b.idle {
-		w.client.Close()
-	}
-	b.idle = nil
+	b.mu.Unlock()
+	b.remove(func(*wire) bool { return true })
 	return b.close()
 }
 
@@ -159,7 +173,7 @@ type processor interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-func (b *backend) process(ctx context.Context, to processor, cmd lockso.Command) (any, error) {
+func process(ctx context.Context, to processor, cmd transport.Command) (any, error) {
 	args := make([]any, len(cmd.Args))
 	for i, arg := range cmd.Args {
 		args[i] = arg
@@ -169,19 +183,40 @@ func (b *backend) process(ctx context.Context, to processor, cmd lockso.Command)
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
-	if err != nil {
-		b.failed()
-		return nil, answered(err)
-	}
-	return c.Val(), nil
+	return c.Val(), err
 }
 
-// answered marks error replies of the server; every other error is a lost connection.
-func answered(err error) error {
-	if reply, ok := errors.AsType[redis.Error](err); ok {
-		return lockso.ServerError(reply)
+// failed marks error replies of the server; every other error is a lost connection. A cluster's nodes are looked up
+// again if the error may mean that they have changed.
+func (b *backend) failed(err error) error {
+	if inTrouble(err) {
+		b.reload()
+	}
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return &transport.ServerError{Reply: reply}
 	}
 	return err
+}
+
+// inTrouble returns whether the error concerns the connection or the node, and not the command.
+func inTrouble(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return err != nil
+	}
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	switch code {
+	case "READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "MOVED":
+		return true
+	}
+	return strings.Contains(reply.Error(), "max number of clients")
+}
+
+// slow returns whether there was no reply in time, which may be the time of a short wait.
+func slow(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // wire is one connection: a client whose pool has one connection, because a client can be closed during a read.
@@ -193,31 +228,27 @@ type wire struct {
 }
 
 // Conn returns an idle connection to the node, or makes one.
-func (b *backend) Conn(ctx context.Context, within time.Duration, key, address string) (lockso.Conn, error) {
+func (b *backend) Conn(ctx context.Context, within time.Duration, key, address string) (transport.Conn, error) {
 	if !b.cluster {
-		node, _ := b.find(ctx, key)
-		if node.PoolStats().TotalConns > 0 {
-			if w := b.pop(cmp.Or(address, node.Options().Addr)); w != nil {
+		client, _ := b.find(ctx, key)
+		if b.node(client).ready.Load() {
+			if w := b.pop(cmp.Or(address, client.Options().Addr)); w != nil {
 				return &conn{backend: b, wire: w}, nil
 			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	node, err := b.find(ctx, key)
+	client, err := b.find(ctx, key)
 	if err != nil {
-		b.failed()
-		return nil, answered(err)
+		return nil, b.failed(err)
 	}
-	if err := b.prepare(ctx, node); err != nil {
-		b.failed()
-		return nil, answered(err)
+	if err := b.prepare(ctx, client); err != nil {
+		return nil, b.failed(err)
 	}
-	options := own(node.Options())
+	options := own(client.Options())
 	options.ReadTimeout, options.PoolSize = -1, 1 // the deadline of the context limits reads
-	if address != "" {
-		options.Addr, options.NodeAddress = address, ""
-	}
+	options.Addr = cmp.Or(address, options.Addr)
 	if w := b.pop(options.Addr); w != nil {
 		return &conn{backend: b, wire: w}, nil
 	}
@@ -232,32 +263,33 @@ func (b *backend) Conn(ctx context.Context, within time.Duration, key, address s
 		return w, err
 	})
 	if err != nil {
-		b.failed()
-		return nil, answered(err)
+		return nil, b.failed(err)
 	}
 	return &conn{backend: b, wire: w}, nil
 }
 
 // prepare opens a connection for short commands, before waits take the last one that the server accepts.
-func (b *backend) prepare(ctx context.Context, node *redis.Client) error {
-	if node.PoolStats().TotalConns > 0 {
+func (b *backend) prepare(ctx context.Context, client *redis.Client) error {
+	n := b.node(client)
+	if n.ready.Load() {
 		return nil
 	}
 	select {
-	case b.opening <- struct{}{}:
-		defer func() { <-b.opening }()
+	case n.opening <- struct{}{}:
+		defer func() { <-n.opening }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if node.PoolStats().TotalConns > 0 {
+	if n.ready.Load() {
 		return nil
 	}
-	_, err := await(ctx, func(string) {}, func(ctx context.Context) (string, error) { return node.Ping(ctx).Result() })
+	_, err := await(ctx, func(string) { n.ready.Store(true) }, func(ctx context.Context) (string, error) { return client.Ping(ctx).Result() })
+	n.ready.Store(err == nil)
 	return err
 }
 
-// await calls a function that connects, and waits for it until ctx ends. Then it goes on connecting, and its result is
-// kept: a try over a slow network has no time to connect, and the next one needs what it began.
+// await calls a function that connects, and waits for it until ctx ends. Then that continues, and its result is kept: a
+// try on a slow network has no time to connect, and the next one needs what it began.
 func await[T any](ctx context.Context, keep func(T), connect func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		made T
@@ -300,44 +332,48 @@ func (b *backend) pop(address string) *wire {
 func (b *backend) push(w *wire) {
 	w.since = time.Now()
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.idle = append(b.idle, w)
-	for len(b.idle) > 0 && (b.closed || len(b.idle) > mostIdle || time.Since(b.idle[0].since) > longestIdle) {
-		b.idle[0].client.Close()
-		b.idle = b.idle[1:]
-	}
+	b.mu.Unlock()
+	b.remove(func(w *wire) bool { return b.closed || len(b.idle) > mostIdle || time.Since(w.since) > longestIdle })
 }
 
-// drop closes a connection and all idle connections to the same node, which were probably lost for the same reason.
-func (b *backend) drop(w *wire) {
+// remove closes idle connections; b.mu is locked while their removal is decided, but not while they are closed.
+func (b *backend) remove(needless func(*wire) bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	w.client.Close()
-	kept := b.idle[:0]
-	for _, idle := range b.idle {
-		if idle.address == w.address {
-			idle.client.Close()
+	var closing []*wire
+	for i := 0; i < len(b.idle); {
+		if needless(b.idle[i]) {
+			closing = append(closing, b.idle[i])
+			b.idle = append(b.idle[:i], b.idle[i+1:]...)
 		} else {
-			kept = append(kept, idle)
+			i++
 		}
 	}
-	b.idle = kept
+	b.mu.Unlock()
+	for _, w := range closing {
+		w.client.Close()
+	}
 }
 
-// conn is a lockso.Conn.
+// conn is a transport.Conn.
 type conn struct {
 	backend *backend
 	wire    *wire
 	done    atomic.Bool // kept or closed
 }
 
-func (c *conn) Do(ctx context.Context, cmd lockso.Command) (any, error) {
-	return c.backend.process(ctx, c.wire.conn, cmd)
+func (c *conn) Do(ctx context.Context, cmd transport.Command) (any, error) {
+	reply, err := process(ctx, c.wire.conn, cmd)
+	if inTrouble(err) && !slow(err) && !redis.HasErrorPrefix(err, "MOVED") && !c.done.Load() {
+		// The idle connections to the same node were probably lost for the same reason.
+		c.backend.remove(func(w *wire) bool { return w.address == c.wire.address })
+	}
+	return reply, c.backend.failed(err)
 }
 
 func (c *conn) Close() {
 	if !c.done.Swap(true) {
-		c.backend.drop(c.wire)
+		c.wire.client.Close()
 	}
 }
 

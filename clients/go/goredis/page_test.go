@@ -99,13 +99,15 @@ func acquire(ctx context.Context, waits, rdb *redis.Client, key, owner string) e
 func Example_givingUp() {
 	waits := redis.NewClient(&redis.Options{Addr: servertest.Address, ReadTimeout: -1, MaxRetries: -1})
 	defer waits.Close()
-	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.ACQUIRE", "given up", "holder").Val())
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address})
+	defer rdb.Close()
+	fmt.Println(servertest.Server.Val("LOCK.ACQUIRE", "given up", "holder"))
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
-	fmt.Println(acquire(ctx, waits, servertest.Server, "given up", rand.Text()))
-	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.RELEASE", "given up", "holder").Val())
-	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.INFO", "given up").Val())
-	fmt.Println(acquire(context.Background(), waits, servertest.Server, "given up", rand.Text()))
+	fmt.Println(acquire(ctx, waits, rdb, "given up", rand.Text()))
+	fmt.Println(servertest.Server.Val("LOCK.RELEASE", "given up", "holder"))
+	fmt.Println(servertest.Server.Val("LOCK.INFO", "given up"))
+	fmt.Println(acquire(context.Background(), waits, rdb, "given up", rand.Text()))
 	// Output:
 	// 1
 	// context deadline exceeded

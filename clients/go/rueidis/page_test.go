@@ -56,12 +56,12 @@ func Example_givingUp() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.ACQUIRE", "given up", "holder").Val())
+	fmt.Println(servertest.Server.Val("LOCK.ACQUIRE", "given up", "holder"))
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	fmt.Println(acquire(ctx, client, "given up", rand.Text()))
-	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.RELEASE", "given up", "holder").Val())
-	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.INFO", "given up").Val())
+	fmt.Println(servertest.Server.Val("LOCK.RELEASE", "given up", "holder"))
+	fmt.Println(servertest.Server.Val("LOCK.INFO", "given up"))
 	fmt.Println(acquire(context.Background(), client, "given up", rand.Text()))
 	// Output:
 	// 1

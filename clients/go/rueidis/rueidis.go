@@ -3,6 +3,7 @@ package rueidis
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"lockso"
+	"lockso/internal/transport"
 )
 
 // New creates a client for locks with the options of the user's own rueidis.Client: of a server, a cluster or Sentinel.
@@ -23,8 +25,10 @@ func New(option rueidis.ClientOption, options ...lockso.ClientOption) (*lockso.C
 	option.PipelineMultiplex = -1 // one connection, which is open before a wait needs it
 	option.ConnLifetime = 0       // a session's connection must not be replaced
 	option.BlockingPoolSize, option.BlockingPoolMinSize, option.BlockingPoolCleanup = 1<<30, 4, 30*time.Second
-	if option.Sentinel.MasterSet != "" && option.Sentinel.TopologyRefreshInterval == 0 {
-		option.Sentinel.TopologyRefreshInterval = time.Second
+	// With Sentinel, a notification may be missed. Versions before 1.0.77 have nothing for that.
+	refresh := reflect.ValueOf(&option.Sentinel).Elem().FieldByName("TopologyRefreshInterval")
+	if option.Sentinel.MasterSet != "" && refresh.IsValid() && refresh.IsZero() {
+		refresh.Set(reflect.ValueOf(time.Second))
 	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
@@ -35,7 +39,7 @@ func New(option rueidis.ClientOption, options ...lockso.ClientOption) (*lockso.C
 		b.address = strings.Join(option.InitAddress, ", ")
 		b.connectToNodes()
 	}
-	return lockso.New(b, append(options, lockso.Connected())...), nil
+	return lockso.New(b, true, options...), nil
 }
 
 type backend struct {
@@ -50,45 +54,64 @@ func (b *backend) connectToNodes() {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, node := range b.client.Nodes() {
-		all.Go(func() { node.Do(ctx, node.B().Ping().Build()) })
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			node.Do(ctx, node.B().Ping().Build())
+		}()
 	}
 	all.Wait()
 }
 
-func (b *backend) Do(ctx context.Context, cmd lockso.Command) (any, error) {
-	return reply(b.client.Do(ctx, b.build(cmd)))
+// Do waits for a connection that another caller makes, without regard to ctx. So a short deadline is kept here.
+func (b *backend) Do(ctx context.Context, cmd transport.Command) (any, error) {
+	if end, _ := ctx.Deadline(); time.Until(end) >= time.Second {
+		return reply(b.client.Do(ctx, b.build(cmd)))
+	}
+	result, err := await(ctx, func() rueidis.RedisResult { return b.client.Do(ctx, b.build(cmd)) }, func(rueidis.RedisResult) {})
+	if err != nil {
+		return nil, err
+	}
+	return reply(result)
+}
+
+// await waits for a function of the library until ctx ends. Its result is given to late, if it is.
+func await[T any](ctx context.Context, call func() T, late func(T)) (T, error) {
+	done := make(chan T, 1)
+	go func() { done <- call() }()
+	select {
+	case got := <-done:
+		return got, nil
+	case <-ctx.Done():
+	}
+	go func() { late(<-done) }()
+	var none T
+	return none, ctx.Err()
 }
 
 // Conn takes a connection out of the pool of the library, which makes one if there is none, and whose first command
 // returns the error if it could not. Dedicate ignores contexts.
-func (b *backend) Conn(ctx context.Context, within time.Duration, _, address string) (lockso.Conn, error) {
+func (b *backend) Conn(ctx context.Context, within time.Duration, _, address string) (transport.Conn, error) {
 	from := b.client
 	if address != "" {
 		if node, ok := from.Nodes()[address]; ok {
 			from = node
 		}
 	}
+	dedicate := func() *conn {
+		wire, keep := from.Dedicate()
+		return &conn{backend: b, wire: wire, keep: keep}
+	}
 	if b.address != "" && from == b.client { // a cluster: it connects at the first command
-		wire, keep := from.Dedicate()
-		return &conn{backend: b, wire: wire, keep: keep}, nil
+		return dedicate(), nil
 	}
-	made := make(chan *conn, 1)
-	go func() {
-		wire, keep := from.Dedicate()
-		made <- &conn{backend: b, wire: wire, keep: keep}
-	}()
-	late := time.NewTimer(within)
-	defer late.Stop()
-	err := error(context.DeadlineExceeded)
-	select {
-	case c := <-made:
-		return c, nil
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-late.C:
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	c, err := await(ctx, dedicate, (*conn).Keep)
+	if err != nil {
+		return nil, err
 	}
-	go func() { (<-made).Keep() }()
-	return nil, err
+	return c, nil
 }
 
 func (b *backend) Address(string) string {
@@ -108,7 +131,7 @@ func (b *backend) Close() error {
 
 // build passes only one of the keys to Keys: rueidis panics if keys are in different slots, and the server replies with
 // an error. A command that waits has no time-out except the deadline of its context.
-func (b *backend) build(cmd lockso.Command) rueidis.Completed {
+func (b *backend) build(cmd transport.Command) rueidis.Completed {
 	built := b.client.B().Arbitrary(cmd.Args[:cmd.First]...)
 	if cmd.Count > 0 {
 		built = built.Keys(cmd.Key()).Args(cmd.Args[cmd.First+1:]...)
@@ -127,13 +150,13 @@ func reply(result rueidis.RedisResult) (any, error) {
 	if rueidis.IsRedisNil(err) {
 		return nil, nil
 	}
-	if answered, ok := rueidis.IsRedisErr(err); ok {
-		return nil, lockso.ServerError(answered)
+	if server, ok := rueidis.IsRedisErr(err); ok {
+		return nil, &transport.ServerError{Reply: server}
 	}
 	return value, err
 }
 
-// conn is a lockso.Conn: a dedicated connection.
+// conn is a transport.Conn: a dedicated connection.
 type conn struct {
 	backend *backend
 	wire    rueidis.DedicatedClient
@@ -141,7 +164,7 @@ type conn struct {
 	done    atomic.Bool // kept or closed
 }
 
-func (c *conn) Do(ctx context.Context, cmd lockso.Command) (any, error) {
+func (c *conn) Do(ctx context.Context, cmd transport.Command) (any, error) {
 	return reply(c.wire.Do(ctx, c.backend.build(cmd)))
 }
 

@@ -58,9 +58,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if err := servertest.Server.Set(context.Background(), "refused", "no lock", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Server.Val("SET", "refused", "no lock")
 	_, err = client.Lock("refused").Lock(context.Background())
 	var typed *lockso.Error
 	if !errors.Is(err, lockso.ErrRefused) || !errors.As(err, &typed) || typed.Code != "WRONGTYPE" {
@@ -83,11 +81,11 @@ func TestAWaitOutlastsTheLibrarysTimeOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := servertest.Count(t, servertest.Server, "commandstats", "cmdstat_lock.acquire:calls")
+	before := servertest.Count(servertest.Server, "commandstats", "cmdstat_lock.acquire:calls")
 	if _, err := lock.Lock(ctx); !errors.Is(err, lockso.ErrNotAcquired) {
 		t.Error(err)
 	}
-	if sent := servertest.Count(t, servertest.Server, "commandstats", "cmdstat_lock.acquire:calls") - before; sent != 1 {
+	if sent := servertest.Count(servertest.Server, "commandstats", "cmdstat_lock.acquire:calls") - before; sent != 1 {
 		t.Errorf("sent %d times", sent)
 	}
 	if err := hold.Unlock(ctx); err != nil {

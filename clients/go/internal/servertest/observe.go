@@ -1,16 +1,11 @@
 package servertest
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
-
-var ctx = context.Background()
 
 // Eventually waits until isSo returns true.
 func Eventually(t *testing.T, what string, isSo func() bool) {
@@ -22,13 +17,9 @@ func Eventually(t *testing.T, what string, isSo func() bool) {
 	}
 }
 
-// Count is a number in one line of INFO: Count(t, Server, "commandstats", "cmdstat_lock.acquire:calls").
-func Count(t *testing.T, server *redis.Client, section, field string) int {
-	t.Helper()
-	text, err := server.Info(ctx, section).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+// Count is a number in one line of INFO: Count(Server, "commandstats", "cmdstat_lock.acquire:calls").
+func Count(server Node, section, field string) int {
+	text, _ := server.Val("INFO", section).(string)
 	_, found, _ := strings.Cut(text, "\n"+field+"=")
 	n, _ := strconv.Atoi(found[:max(0, strings.IndexAny(found+"\r", ",\r"))])
 	return n

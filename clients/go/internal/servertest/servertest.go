@@ -10,14 +10,12 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 )
 
-// Address is the server's address, and Server a client for the tests themselves.
+// Address is the server's address.
 var (
 	Address string
-	Server  *redis.Client
+	Server  Node
 )
 
 // Run starts a server for the tests of a package and runs them: the program SERVER, by default redis-server, with the
@@ -32,7 +30,7 @@ func Run(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	Address, Server = address, redis.NewClient(&redis.Options{Addr: address})
+	Address, Server = address, Node{address}
 	code := m.Run()
 	stop()
 	os.Exit(code)

@@ -1,4 +1,5 @@
-package lockso
+// Package transport is the interface between lockso and its packages for client libraries, goredis and rueidis.
+package transport
 
 import (
 	"context"
@@ -21,9 +22,9 @@ func (c Command) Key() string {
 	return c.Args[c.First]
 }
 
-// Backend is what a package for a client library gives to [New]: connections that are used for locks only.
+// Backend has connections that are used for locks only.
 //
-// A reply is nil, an int64, a string, an array or a map. An error reply of the server is wrapped by [ServerError].
+// A reply is nil, an int64, a string, an array or a map. An error reply of the server is a [ServerError].
 // Every other error means that the connection is lost, and that the command may or may not have been executed.
 type Backend interface {
 	// Do sends a short command to the master that serves its key. It is not queued behind a wait, and is sent once.
@@ -50,9 +51,8 @@ type Conn interface {
 	Keep()
 }
 
-// ServerError wraps an error reply of the server, so that a lock can distinguish it from a lost connection.
-func ServerError(err error) error { return &serverError{err} }
+// ServerError is an error reply of the server.
+type ServerError struct{ Reply error }
 
-type serverError struct{ error }
-
-func (e *serverError) Unwrap() error { return e.error }
+func (e *ServerError) Error() string { return e.Reply.Error() }
+func (e *ServerError) Unwrap() error { return e.Reply }
