@@ -5,16 +5,25 @@ use std::time::Duration;
 
 use redis::RedisError;
 
+use crate::util::at_least_1_ms;
+
 /// Why a lock was not acquired, or not released. The text names the lock: `lock "report" was not acquired within 3 s`.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// An option of the lock or of its factory cannot be: this text says which. Nothing was sent.
-    Option(String),
+    /// An option of the lock or of its factory is invalid. Nothing was sent.
+    #[non_exhaustive]
+    InvalidOption {
+        /// The lock.
+        lock: String,
+        /// Which option, and why.
+        text: String,
+    },
     /// The lock was not acquired until the wait timed out. Nothing of the request is left on the server, or soon.
     NotAcquired(Box<NotAcquired>),
     /// The lock was lost before it was released: its lease expired, or another client removed it; another owner may have
     /// held it since. Or it was released before.
+    #[non_exhaustive]
     NotHeld {
         /// The lock.
         lock: String,
@@ -22,39 +31,45 @@ pub enum Error {
         why: String,
     },
     /// The wait would have closed a cycle of owners that wait for each other. The text names the cycle.
+    #[non_exhaustive]
     Deadlock {
         /// The lock.
         lock: String,
-        /// The server's text.
-        text: String,
+        /// The server's error.
+        error: RedisError,
     },
     /// Too few replicas acknowledged the grant in time; the lock is not held.
+    #[non_exhaustive]
     NoReplicas {
         /// The lock.
         lock: String,
-        /// The server's text.
-        text: String,
+        /// The server's error.
+        error: RedisError,
     },
     /// The server does not know the commands.
+    #[non_exhaustive]
     NoModule {
         /// The lock.
         lock: String,
         /// The address of the server.
         address: String,
     },
-    /// Another error reply of the server.
+    /// Another error reply of the server, such as `WRONGTYPE`.
+    #[non_exhaustive]
     Refused {
         /// The lock.
         lock: String,
-        /// The first word of the error, such as `WRONGTYPE`.
-        code: String,
-        /// The rest of the error.
-        text: String,
+        /// The server's error.
+        error: RedisError,
     },
-    /// A [`Cancel`](crate::sync::Cancel) ended the wait. Nothing of the request is left on the server, or soon.
-    #[cfg(feature = "sync")]
-    Cancelled,
+    /// The wait was cancelled by a `sync::Cancel`. Nothing of the request is left on the server, or soon.
+    #[non_exhaustive]
+    Cancelled {
+        /// The lock.
+        lock: String,
+    },
     /// The server could not be reached: redis-rs's own error.
+    #[non_exhaustive]
     Connection {
         /// The lock.
         lock: String,
@@ -62,6 +77,7 @@ pub enum Error {
         error: RedisError,
     },
     /// The factory has been closed.
+    #[non_exhaustive]
     Closed {
         /// The lock.
         lock: String,
@@ -86,7 +102,7 @@ impl fmt::Display for NotAcquired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} was not acquired", self.lock)?;
         if !self.waited.is_zero() {
-            write!(f, " within {} s", self.waited.as_millis() as f64 / 1000.0)?;
+            write!(f, " within {} s", at_least_1_ms(self.waited) as f64 / 1000.0)?;
         }
         match (&self.cause, &self.holders[..]) {
             (Some(cause), _) => write!(f, ": {cause}"),
@@ -102,17 +118,16 @@ impl fmt::Display for NotAcquired {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Option(text) => f.write_str(text),
+            Self::InvalidOption { text, .. } => f.write_str(text),
             Self::NotAcquired(error) => error.fmt(f),
             Self::NotHeld { lock, why } => write!(f, "{lock} is not held: {why}"),
-            Self::Deadlock { lock, text } => write!(f, "{lock}: DEADLOCK {text}"),
-            Self::NoReplicas { lock, text } => write!(f, "{lock}: NOREPLICAS {text}"),
             Self::NoModule { lock, address } => {
                 write!(f, "{lock}: unknown command: is lock.so loaded on {address}?")
             }
-            Self::Refused { lock, code, text } => write!(f, "{lock}: {code} {text}"),
-            #[cfg(feature = "sync")]
-            Self::Cancelled => f.write_str("the wait was cancelled"),
+            Self::Deadlock { lock, error } | Self::NoReplicas { lock, error } | Self::Refused { lock, error } => {
+                write!(f, "{lock}: {} {}", error.code().unwrap_or_default(), error.detail().unwrap_or_default())
+            }
+            Self::Cancelled { lock } => write!(f, "{lock}: the wait was cancelled"),
             Self::Connection { lock, error } => write!(f, "{lock}: no connection: {error}"),
             Self::Closed { lock } => write!(f, "{lock}: these locks are closed"),
         }
@@ -122,7 +137,10 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Connection { error, .. } => Some(error),
+            Self::Connection { error, .. }
+            | Self::Deadlock { error, .. }
+            | Self::NoReplicas { error, .. }
+            | Self::Refused { error, .. } => Some(error),
             Self::NotAcquired(error) => error.cause.as_ref().map(|cause| cause as _),
             _ => None,
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redis::{RedisResult, Value};
 
 use crate::spec::{Spec, REPORTED};
-use crate::util::{again, is_not_held, locked, SLACK};
+use crate::util::{again, is_not_held, left, locked, SHORT, SLACK};
 
 /// The function that is called when a lock is lost.
 pub(crate) type OnLost = Arc<dyn Fn() + Send + Sync>;
@@ -28,8 +28,10 @@ pub(crate) enum Watched {
     Still,
     /// The connection was lost: continue after a pause, on another one.
     Again,
-    /// There is nothing to watch any more: end.
-    Ended,
+    /// The server refuses to watch: continue after a third of the lease. Until then only the clock can notice a loss.
+    Refused,
+    /// There is nothing to watch any more: end. With true, nothing is bound to the connection any more.
+    Ended(bool),
 }
 
 /// One hold.
@@ -48,10 +50,17 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// A hold that was just granted. `granted` is the reply: the fencing token if one was requested.
-    pub fn new(spec: Arc<Spec>, owner: String, granted: i64, unsure: bool, on_lost: Option<OnLost>) -> Self {
-        // The lease began at the grant, but only the time of the reply is known; so the first renewal is early.
-        let until = Instant::now() + spec.lease;
+    /// A hold that was just granted to a request that was sent at `sent`. `granted` is the reply: the fencing token if
+    /// one was requested.
+    pub fn new(
+        spec: Arc<Spec>,
+        owner: String,
+        (granted, sent): (i64, Instant),
+        unsure: bool,
+        on_lost: Option<OnLost>,
+    ) -> Self {
+        // The lease began at the grant, which may be some time before the reply.
+        let until = Instant::now() + spec.lease - spec.lease.min(sent.elapsed()).min(spec.lease / 10);
         let token = spec.fenced.then_some(granted as u64);
         Self {
             spec,
@@ -90,7 +99,18 @@ impl Hold {
 
     /// How much of the lease is left.
     pub fn left(&self) -> Duration {
-        self.until().saturating_duration_since(Instant::now())
+        left(self.until())
+    }
+
+    /// When it is to be renewed first; `None` if it is not.
+    pub fn first_renewal(&self) -> Option<Instant> {
+        let is_renewed = self.spec.renew && !self.spec.session;
+        is_renewed.then(|| (self.until() - self.spec.lease / 3 * 2).max(Instant::now()))
+    }
+
+    /// By when a short command about it must have a reply.
+    pub fn short(&self) -> Instant {
+        self.until().clamp(Instant::now() + Duration::from_millis(1), Instant::now() + SHORT)
     }
 
     /// The server has confirmed the hold: it was held at `then`, with a full lease.
@@ -137,12 +157,25 @@ impl Hold {
                 }
                 return Watched::Again;
             }
-            // The key has another type, or a session could not be bound again.
-            Err(error) if is_not_held(&error) || error.code() == Some("WRONGTYPE") => self.lose(REPORTED),
-            // The server refuses the watch. Only the clock can notice a loss now.
-            Err(_) => {}
+            Err(error) if is_not_held(&error) => self.lose(REPORTED),
+            // The key has another type.
+            Err(error) if error.code() == Some("WRONGTYPE") => {
+                self.lose(REPORTED);
+                return Watched::Ended(false);
+            }
+            Err(_) => return Watched::Refused,
         }
-        Watched::Ended
+        // The other keys of a session are still bound to the connection.
+        Watched::Ended(!self.spec.session || self.spec.keys.len() == 1)
+    }
+
+    /// How long to wait until a refused watch is tried again, in steps that notice the end of the hold.
+    pub fn refused(&self) -> impl Iterator<Item = Duration> + '_ {
+        let end = Instant::now() + self.spec.lease / 3;
+        std::iter::from_fn(move || {
+            let step = left(end).min(Duration::from_millis(200));
+            (self.is_held() && !step.is_zero()).then_some(step)
+        })
     }
 
     /// The lease has expired by the local clock.
@@ -190,7 +223,7 @@ pub(crate) enum Ended {
     Held,
     /// It was lost, for this reason.
     Lost(&'static str),
-    /// It was released before, by `close`.
+    /// It was released before.
     Before,
 }
 

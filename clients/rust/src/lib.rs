@@ -7,10 +7,10 @@
 mod agenda;
 mod error;
 mod hold;
-mod idle;
 mod lock;
 mod nodes;
 mod settings;
+mod shared;
 mod spec;
 mod trial;
 mod util;
@@ -22,6 +22,8 @@ pub mod sync;
 
 pub use error::{Error, NotAcquired};
 pub use lock::{Factory, Lock};
+/// The version of redis-rs whose types are used here.
+pub use redis;
 pub use settings::Settings;
 
 /// What most of this crate's functions return.

@@ -77,7 +77,7 @@ impl<C> Factory<C> {
 
 /// A lock that can be acquired any number of times. Each acquisition has an owner of its own.
 ///
-/// With an option that cannot be, each acquisition returns [`Error::Option`](crate::Error::Option).
+/// With an invalid option, each acquisition returns [`Error::InvalidOption`](crate::Error::InvalidOption).
 ///
 /// So it is not reentrant: a holder that acquires it again waits for itself.
 #[must_use = "a lock does nothing until it is acquired"]
@@ -115,7 +115,8 @@ impl<C> Lock<C> {
     }
 
     /// Binds the hold to a connection: the server renews it, and releases it when the connection is lost.
-    /// It is bound to a new connection if that is possible within a second; otherwise it is lost.
+    /// It is bound to a new connection if that is possible within a second; otherwise it is lost. A second is the default
+    /// of `lock.session-grace`: with a shorter one, the server may release the hold before `is_lost` returns true.
     pub fn session(mut self) -> Self {
         self.spec.session = true;
         self
@@ -145,17 +146,12 @@ impl<C> Lock<C> {
         self
     }
 
-    /// Makes the server notify the client when the lock is lost (`LOCK.WATCH`, on one connection for each key).
-    /// Without it a loss is noticed only by a renewal or by the clock.
-    pub fn watched(mut self) -> Self {
-        self.spec.watch = true;
-        self
-    }
-
-    /// Calls this function once when the lock is lost; never after a release has begun. The lock is then
-    /// [watched](Lock::watched). The function must be short: its thread or task also serves other locks.
+    /// Calls this function once when the lock is lost; never after a release has begun. The server then notifies the
+    /// client (`LOCK.WATCH`, on one connection for each key); otherwise a loss is noticed by a renewal or by the clock.
+    /// The function must be short: its thread or task also serves other locks.
     pub fn on_lost(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
         self.on_lost = Some(Arc::new(call));
-        self.watched()
+        self.spec.watch = true;
+        self
     }
 }

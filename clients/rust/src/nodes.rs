@@ -4,24 +4,19 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use redis::cluster_routing::Slot;
-use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
-#[cfg(feature = "tokio")]
-use redis::Cmd;
-use redis::{from_redis_value_ref, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo};
+use redis::{
+    cmd, from_redis_value_ref, Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
+};
 use redis::{RedisError, RedisResult, Value};
 
-use crate::util::locked;
-#[cfg(feature = "tokio")]
-use crate::util::SHORT;
+use crate::util::{locked, timed_out, SHORT};
 
-/// How many idle connections to a node are kept.
-pub(crate) const KEPT: usize = 16;
 /// How many redirections of a command are followed before the cluster's slots are queried again.
 pub(crate) const REDIRECTIONS: usize = 5;
 
-/// The name of a node, `host:port`; empty without a cluster. Idle connections are kept by this name.
+/// The name of a node, `host:port`; empty without a cluster or Sentinel. Idle connections are kept by this name.
 pub(crate) type Name = Arc<str>;
 
 /// The target of a command.
@@ -34,165 +29,196 @@ pub(crate) struct Target {
 /// The settings of the user's client, and what is known about the servers.
 pub(crate) enum Nodes {
     One(Client),
-    Sentinel(Sentinels),
-    Cluster(Slots),
+    Many(Many),
+}
+
+/// Servers whose addresses are queried.
+pub(crate) struct Many {
+    /// Which servers to query, of which one is the first: nodes of the cluster, or Sentinels.
+    seeds: Vec<ConnectionInfo>,
+    first: AtomicUsize,
+    /// The settings of connections to the nodes.
+    node: ConnectionInfo,
+    /// The name of the master that Sentinels monitor; `None` for a cluster.
+    master: Option<String>,
+    /// Which node serves which slot. A master has all keys in slot 0.
+    known: Mutex<HashMap<u16, Name>>,
+    /// The masters that were known last.
+    masters: Mutex<Vec<Name>>,
 }
 
 impl Nodes {
+    pub fn many(seeds: Vec<ConnectionInfo>, node: ConnectionInfo, master: Option<String>) -> Self {
+        let (first, known, masters) = Default::default();
+        Self::Many(Many { seeds, first, node, master, known, masters })
+    }
+
     /// The node of this key, if it is known.
     pub fn target(&self, key: &[u8]) -> Option<Target> {
         let name = match self {
-            Self::One(_) | Self::Sentinel(_) => Some(Name::from("")),
-            Self::Cluster(slots) => slots.of(key),
+            Self::One(_) => Some(Name::from("")),
+            Self::Many(many) => many.of(key),
         };
         name.map(|name| Target { name, asking: false })
+    }
+
+    /// The target, after its query.
+    pub fn found(&self, key: &[u8]) -> RedisResult<Target> {
+        let nowhere = || (ErrorKind::ClusterConnectionNotFound, "no node serves the slot of this key").into();
+        self.target(key).ok_or_else(nowhere)
+    }
+
+    /// A client for a node.
+    pub fn client(&self, name: &str) -> RedisResult<Client> {
+        match self {
+            Self::One(client) => Ok(client.clone()),
+            Self::Many(many) => many.client(name),
+        }
+    }
+
+    /// Whether `ROLE` must be that of a master: a Sentinel may name an old one.
+    pub fn check_role(&self, role: impl FnOnce() -> RedisResult<Value>) -> RedisResult<()> {
+        match role()? {
+            Value::Array(role) if from_redis_value_ref::<String>(&role[0]).is_ok_and(|role| role == "master") => Ok(()),
+            _ => Err((ErrorKind::ClusterConnectionNotFound, "the server is not the master any more").into()),
+        }
+    }
+
+    pub fn has_sentinels(&self) -> bool {
+        matches!(self, Self::Many(many) if many.master.is_some())
     }
 
     /// The address of the server that serves this key, for messages, as far as it is known.
     pub fn address(&self, key: &[u8]) -> String {
         match self {
             Self::One(client) => client.get_connection_info().addr().to_string(),
-            Self::Sentinel(sentinels) => {
-                locked(&sentinels.found).clone().unwrap_or_else(|| format!("the master {:?}", sentinels.master))
-            }
-            Self::Cluster(slots) => slots.of(key).map_or_else(|| "the cluster".into(), |name| name.to_string()),
+            Self::Many(many) => match (many.of(key), &many.master) {
+                (Some(name), _) => name.to_string(),
+                (None, None) => "the cluster".into(),
+                (None, Some(master)) => {
+                    locked(&many.masters).first().map_or_else(|| format!("the master {master:?}"), Name::to_string)
+                }
+            },
         }
-    }
-
-    /// Sends commands on a blocking connection, where nothing else can be done any more.
-    #[cfg(feature = "tokio")]
-    pub fn send_blocking(&self, key: &[u8], commands: &[Cmd]) -> RedisResult<()> {
-        let client = match self {
-            Self::One(client) => client.clone(),
-            Self::Sentinel(sentinels) => sentinels.client()?.get_client()?,
-            Self::Cluster(slots) => slots.client(&slots.of(key).unwrap_or_else(|| Name::from("")))?,
-        };
-        let mut connection = client.get_connection_with_timeout(SHORT)?;
-        connection.set_read_timeout(Some(SHORT))?;
-        commands.iter().try_for_each(|command| command.query::<Value>(&mut connection).map(drop))
     }
 
     /// The target to which an error reply redirects, if it does.
     pub fn redirected(&self, key: &[u8], error: &RedisError) -> Option<Target> {
-        let Self::Cluster(slots) = self else { return None };
-        let name = slots.complete(error.redirect_node()?.0)?;
+        let Self::Many(many) = self else { return None };
+        let name = many.complete(error.redirect_node()?.0);
         let asking = error.code() == Some("ASK");
         if !asking {
-            locked(&slots.known).insert(Slot::for_key(key), name.clone());
+            locked(&many.known).insert(many.slot(key), name.clone());
         }
         Some(Target { name, asking })
     }
 
-    /// Discards what is known, because it is or may be wrong; it is queried again.
-    pub fn forget(&self) {
-        match self {
-            Self::One(_) => {}
-            Self::Sentinel(sentinels) => sentinels.rotate(),
-            Self::Cluster(slots) => locked(&slots.known).clear(),
+    /// Discards what is known of a node, because it is or may be wrong; it is queried again.
+    pub fn forget(&self, name: &Name) {
+        if let Self::Many(many) = self {
+            many.first.fetch_add(1, Ordering::Relaxed);
+            locked(&many.known).retain(|_, known| known != name);
         }
     }
-}
 
-/// The Sentinels of a master.
-pub(crate) struct Sentinels {
-    sentinels: Vec<ConnectionInfo>,
-    master: String,
-    settings: SentinelNodeConnectionInfo,
-    first: AtomicUsize,
-    /// The address of the master that was connected last.
-    found: Mutex<Option<String>>,
-}
-
-impl Sentinels {
-    pub fn new(sentinels: Vec<ConnectionInfo>, master: String, settings: SentinelNodeConnectionInfo) -> Self {
-        Self { sentinels, master, settings, first: AtomicUsize::new(0), found: Mutex::default() }
-    }
-
-    /// redis-rs's client for them: a new one each time, because one that hangs on an unresponsive Sentinel cannot be
-    /// used again.
-    pub fn client(&self) -> RedisResult<SentinelClient> {
-        let mut sentinels = self.sentinels.clone();
-        if !sentinels.is_empty() {
-            let first = self.first.load(Ordering::Relaxed) % sentinels.len();
-            sentinels.rotate_left(first);
-        }
-        #[allow(clippy::useless_conversion)] // The type of the name depends on redis-rs's features.
-        SentinelClient::build(
-            sentinels,
-            self.master.clone().into(),
-            Some(self.settings.clone()),
-            SentinelServerType::Master,
-        )
-    }
-
-    /// Records which master was found.
-    pub fn found(&self, client: Client) -> Client {
-        *locked(&self.found) = Some(client.get_connection_info().addr().to_string());
-        client
-    }
-
-    /// Makes the next Sentinel the first one to be queried.
-    fn rotate(&self) {
-        self.first.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// A cluster: which node serves which slot.
-pub(crate) struct Slots {
-    seeds: Vec<ConnectionInfo>,
-    known: Mutex<HashMap<Slot, Name>>,
-    /// The masters that were known last, which are queried if no seed can be reached.
-    masters: Mutex<Vec<Name>>,
-}
-
-impl Slots {
-    pub fn new(seeds: Vec<ConnectionInfo>) -> Self {
-        Self { seeds, known: Mutex::default(), masters: Mutex::default() }
-    }
-
-    fn of(&self, key: &[u8]) -> Option<Name> {
-        locked(&self.known).get(&Slot::for_key(key)).cloned()
-    }
-
-    /// The nodes to query for the slots: the user's, then the masters that were known last.
+    /// The servers to query, one after the other until one replies: the user's, and the masters that were known last.
     pub fn candidates(&self) -> Vec<Client> {
-        let seeds = self.seeds.iter().map(|seed| Client::open(seed.clone()));
-        let masters = locked(&self.masters).clone();
-        seeds.chain(masters.iter().map(|name| self.client(name))).filter_map(Result::ok).collect()
+        let Self::Many(many) = self else { return Vec::new() };
+        let masters = if many.master.is_none() { locked(&many.masters).clone() } else { Vec::new() };
+        let seeds = many.seeds.iter().map(|seed| Client::open(seed.clone()));
+        let masters = masters.iter().map(|name| many.client(name));
+        let mut candidates: Vec<Client> = seeds.chain(masters).filter_map(Result::ok).collect();
+        let first = many.first.load(Ordering::Relaxed) % candidates.len().max(1);
+        candidates.rotate_left(first);
+        candidates
     }
 
-    /// Stores the reply of `asked` to `CLUSTER SLOTS`.
-    pub fn learn(&self, asked: &Client, reply: Value) -> RedisResult<()> {
-        let host = host(asked.get_connection_info());
-        let entries: Vec<Vec<Value>> = from_redis_value_ref(&reply)?;
-        let known: HashMap<_, _> = entries.iter().filter_map(|entry| served(entry, &host)).flatten().collect();
+    /// What to query them for.
+    pub fn query(&self) -> Cmd {
+        let mut command = cmd("CLUSTER");
+        match self {
+            Self::Many(Many { master: Some(master), .. }) => {
+                command = cmd("SENTINEL");
+                command.arg("GET-MASTER-ADDR-BY-NAME").arg(master)
+            }
+            _ => command.arg("SLOTS"),
+        };
+        command
+    }
+
+    /// Stores the reply of this server.
+    pub fn learn(&self, from: &Client, reply: &Value) -> RedisResult<()> {
+        let Self::Many(many) = self else { return Ok(()) };
+        let known: HashMap<u16, Name> = if many.master.is_some() {
+            let master: Option<(String, u16)> = from_redis_value_ref(reply)?;
+            master.map(|(host, port)| (0, format!("{host}:{port}").into())).into_iter().collect()
+        } else {
+            let host = host(from.get_connection_info());
+            let entries: Vec<Vec<Value>> = from_redis_value_ref(reply)?;
+            entries.iter().filter_map(|entry| served(entry, &host)).flatten().collect()
+        };
         if known.is_empty() {
-            return Err((ErrorKind::ClusterConnectionNotFound, "no node of the cluster serves a slot").into());
+            let text = if many.master.is_some() { "no such master" } else { "no node of the cluster serves a slot" };
+            return Err((ErrorKind::ClusterConnectionNotFound, text).into());
         }
         let mut masters: Vec<Name> = known.values().cloned().collect();
         masters.sort();
         masters.dedup();
-        *locked(&self.masters) = masters;
-        *locked(&self.known) = known;
+        *locked(&many.masters) = masters;
+        *locked(&many.known) = known;
         Ok(())
     }
+}
 
-    /// A client for a node, with the settings of the user's first node.
-    pub fn client(&self, name: &str) -> RedisResult<Client> {
-        let unknown = || RedisError::from((ErrorKind::ClusterConnectionNotFound, "no node is known"));
-        let seed = self.seeds.first().ok_or_else(unknown)?;
-        let (host, port) = name.rsplit_once(':').ok_or_else(unknown)?;
-        let port = port.parse().map_err(|_| unknown())?;
-        Client::open(seed.clone().set_addr(addressed(seed.addr(), host, port)))
+impl Many {
+    fn of(&self, key: &[u8]) -> Option<Name> {
+        locked(&self.known).get(&self.slot(key)).cloned()
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        if self.master.is_some() {
+            0
+        } else {
+            slot(key)
+        }
+    }
+
+    fn client(&self, name: &str) -> RedisResult<Client> {
+        let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = parts.ok_or((ErrorKind::ClusterConnectionNotFound, "no node is known"))?;
+        Client::open(self.node.clone().set_addr(addressed(self.node.addr(), host, port)))
     }
 
     /// `:port` in a redirection means the same host; then all nodes are on one host.
-    fn complete(&self, address: &str) -> Option<Name> {
+    fn complete(&self, address: &str) -> Name {
         match address.strip_prefix(':') {
-            Some(port) => Some(format!("{}:{port}", host(self.seeds.first()?)).into()),
-            None => Some(address.into()),
+            Some(port) => format!("{}:{port}", host(&self.node)).into(),
+            None => address.into(),
         }
     }
+}
+
+/// The slot of a key: the CRC16 (XMODEM) of the key, or of what is between its first braces.
+fn slot(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        rest.iter().position(|&byte| byte == b'}').filter(|&end| end > 0).map(|end| &rest[..end])
+    });
+    let step = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+    let crc = tag.unwrap_or(key).iter().fold(0, |crc, &byte| (0..8).fold(crc ^ u16::from(byte) << 8, step));
+    crc % 16_384
+}
+
+/// A blocking connection. redis-rs ignores that a server does not reply to some of its first commands.
+pub(crate) fn connect_within(client: &Client, limit: Duration) -> RedisResult<Connection> {
+    let began = Instant::now();
+    let connection = client.get_connection_with_timeout(limit)?;
+    if began.elapsed() >= limit {
+        return Err(timed_out("the server has not replied in time"));
+    }
+    connection.set_read_timeout(Some(limit))?;
+    connection.set_write_timeout(Some(limit.min(SHORT)))?;
+    Ok(connection)
 }
 
 fn host(info: &ConnectionInfo) -> String {
@@ -203,15 +229,15 @@ fn host(info: &ConnectionInfo) -> String {
 }
 
 /// The slots of one entry of `CLUSTER SLOTS`, each with its master; `None` if the entry is invalid.
-fn served(entry: &[Value], asked_host: &str) -> Option<impl Iterator<Item = (Slot, Name)>> {
+fn served(entry: &[Value], from_host: &str) -> Option<impl Iterator<Item = (u16, Name)>> {
     let [first, last, Value::Array(master), ..] = entry else { return None };
     let host: Option<String> = from_redis_value_ref(master.first()?).ok()?;
-    let host = host.filter(|host| !host.is_empty()).unwrap_or_else(|| asked_host.to_string());
+    let host = host.filter(|host| !host.is_empty()).unwrap_or_else(|| from_host.to_string());
     let port: u16 = from_redis_value_ref(master.get(1)?).ok()?;
     let first: u16 = from_redis_value_ref(first).ok()?;
     let last: u16 = from_redis_value_ref(last).ok()?;
     let name = Name::from(format!("{host}:{port}"));
-    Some((first..=last).filter_map(Slot::new).map(move |slot| (slot, name.clone())))
+    Some((first..=last).map(move |slot| (slot, name.clone())))
 }
 
 fn addressed(like: &ConnectionAddr, host: &str, port: u16) -> ConnectionAddr {
@@ -223,9 +249,13 @@ fn addressed(like: &ConnectionAddr, host: &str, port: u16) -> ConnectionAddr {
     }
 }
 
-/// The user's addresses, in redis-rs's type.
+/// The user's addresses, in redis-rs's type; at least one.
 pub(crate) fn infos<T: IntoConnectionInfo>(nodes: impl IntoIterator<Item = T>) -> RedisResult<Vec<ConnectionInfo>> {
-    nodes.into_iter().map(IntoConnectionInfo::into_connection_info).collect()
+    let infos = nodes.into_iter().map(IntoConnectionInfo::into_connection_info).collect::<RedisResult<Vec<_>>>()?;
+    if infos.is_empty() {
+        return Err((ErrorKind::InvalidClientConfig, "there must be at least one address").into());
+    }
+    Ok(infos)
 }
 
 #[cfg(test)]
@@ -233,13 +263,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn slots_are_those_of_the_cluster() {
+        let slots = ["", "123456789", "a", "{a}b", "x{a}b{c}", "{}a", "{a"].map(|key| slot(key.as_bytes()));
+        assert_eq!(slots, [0, 12739, 15495, 15495, 15495, slot(b"{}a"), slot(b"{a")]);
+        assert_ne!(slot(b"{}a"), slot(b"a"));
+    }
+
+    #[test]
     fn the_newest_information_on_a_slot_is_used() {
-        let nodes = Nodes::Cluster(Slots::new(infos(["redis://10.0.0.1:1"]).unwrap()));
-        let Nodes::Cluster(slots) = &nodes else { unreachable!() };
-        let asked = Client::open("redis://10.0.0.1:1").unwrap();
+        let seeds = infos(["redis://10.0.0.1:1"]).unwrap();
+        let nodes = Nodes::many(seeds.clone(), seeds[0].clone(), None);
+        let from = Client::open("redis://10.0.0.1:1").unwrap();
         let node = Value::Array(vec![Value::BulkString(b"".to_vec()), Value::Int(7)]);
         let reply = Value::Array(vec![Value::Array(vec![Value::Int(0), Value::Int(16383), node])]);
-        slots.learn(&asked, reply).unwrap();
+        nodes.learn(&from, &reply).unwrap();
         assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:7");
 
         let redirected = |reply: &[u8]| {
@@ -251,7 +288,25 @@ mod tests {
         assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:7", "ASK is valid for one command");
         assert_eq!(redirected(b"-MOVED 15495 :9\r\n"), ("10.0.0.1:9".into(), false));
         assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:9");
-        nodes.forget();
+        nodes.forget(&"10.0.0.1:7".into());
+        assert!(nodes.target(b"a").is_some(), "another node has its slot");
+        nodes.forget(&"10.0.0.1:9".into());
         assert!(nodes.target(b"a").is_none());
+    }
+
+    #[test]
+    fn the_master_is_the_one_that_a_sentinel_names() {
+        let seeds = infos(["redis://10.0.0.1:1", "redis://10.0.0.2:1"]).unwrap();
+        let node = "redis://:secret@master/3".into_connection_info().unwrap();
+        let nodes = Nodes::many(seeds, node, Some("main".into()));
+        let from = nodes.candidates().remove(0);
+        assert!(nodes.learn(&from, &Value::Nil).is_err());
+        let reply = Value::Array(vec![Value::BulkString(b"10.0.0.3".to_vec()), Value::BulkString(b"7".to_vec())]);
+        nodes.learn(&from, &reply).unwrap();
+        let name = nodes.target(b"any").unwrap().name;
+        assert_eq!(nodes.client(&name).unwrap().get_connection_info().redis_settings().db(), 3);
+        assert_eq!((&*name, nodes.address(b"any")), ("10.0.0.3:7", name.to_string()));
+        nodes.forget(&name);
+        assert_eq!(nodes.candidates()[0].get_connection_info().addr().to_string(), "10.0.0.2:1");
     }
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use redis::sentinel::SentinelNodeConnectionInfo;
 use redis::{Client, IntoConnectionInfo, RedisResult};
 
-use crate::nodes::{infos, Nodes, Sentinels, Slots};
+use crate::nodes::{infos, Nodes};
 
 /// The servers of the locks, and how to wait there.
 ///
@@ -29,22 +28,23 @@ impl Settings {
     ///
     /// One of the nodes is not a valid address.
     pub fn cluster<T: IntoConnectionInfo>(nodes: impl IntoIterator<Item = T>) -> RedisResult<Self> {
-        Ok(Self::of(Nodes::Cluster(Slots::new(infos(nodes)?))))
+        let seeds = infos(nodes)?;
+        let node = seeds[0].clone();
+        Ok(Self::of(Nodes::many(seeds, node, None)))
     }
 
-    /// The master with this name. Its address is queried from these Sentinels for each new connection, as in
-    /// `SentinelClient::build`.
+    /// The master with this name, whose address is queried from these Sentinels. Its credentials, its database and its
+    /// TLS settings are those of `node`, such as `redis://:password@master/`; the host and the port there are ignored.
     ///
     /// # Errors
     ///
-    /// One of the Sentinels is not a valid address.
+    /// One of these is not a valid address.
     pub fn sentinel<T: IntoConnectionInfo>(
         sentinels: impl IntoIterator<Item = T>,
         master: impl Into<String>,
-        node: Option<SentinelNodeConnectionInfo>,
+        node: impl IntoConnectionInfo,
     ) -> RedisResult<Self> {
-        let sentinels = Sentinels::new(infos(sentinels)?, master.into(), node.unwrap_or_default());
-        Ok(Self::of(Nodes::Sentinel(sentinels)))
+        Ok(Self::of(Nodes::many(infos(sentinels)?, node.into_connection_info()?, Some(master.into()))))
     }
 
     /// How long one command blocks at most; 30 seconds by default. Then the request is sent again. A server that has

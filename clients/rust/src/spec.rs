@@ -63,6 +63,7 @@ pub(crate) struct Spec {
     pub fenced: bool,
     pub replicas: Option<(u32, Duration)>,
     pub renew: bool,
+    /// Whether the server is to report a loss.
     pub watch: bool,
 }
 
@@ -92,7 +93,7 @@ impl Spec {
         self.permits.unwrap_or(1)
     }
 
-    /// Refuses options that cannot be.
+    /// Refuses invalid options.
     pub fn check(&self, max_block: Duration) -> Result<(), Error> {
         let semaphore = self.kind == Kind::Semaphore;
         let tokens = matches!(self.kind, Kind::Lock | Kind::Fair | Kind::Write);
@@ -117,21 +118,20 @@ impl Spec {
                 _ => return Ok(()),
             }
         };
-        Err(Error::Option(text))
+        Err(Error::InvalidOption { lock: self.to_string(), text })
     }
 
     /// The error for an error of redis-rs.
     pub fn error(&self, error: RedisError, nodes: &Nodes) -> Error {
         let lock = self.to_string();
-        let text = error.detail().unwrap_or_default().to_string();
         match error.code() {
             Some("NOTHELD") => self.not_held(REPORTED),
-            Some("DEADLOCK") => Error::Deadlock { lock, text },
-            Some("NOREPLICAS") => Error::NoReplicas { lock, text },
-            Some(_) if text.to_lowercase().contains("unknown command") => {
+            Some("DEADLOCK") => Error::Deadlock { lock, error },
+            Some("NOREPLICAS") => Error::NoReplicas { lock, error },
+            Some("ERR") if error.detail().is_some_and(|text| text.to_lowercase().starts_with("unknown command")) => {
                 Error::NoModule { lock, address: nodes.address(self.key()) }
             }
-            Some(code) => Error::Refused { lock, code: code.to_string(), text },
+            Some(_) => Error::Refused { lock, error },
             None => Error::Connection { lock, error },
         }
     }
@@ -140,7 +140,7 @@ impl Spec {
         Error::NotHeld { lock: self.to_string(), why: why.to_string() }
     }
 
-    /// Asks who holds this key.
+    /// Requests the holders of this key.
     pub fn info(key: &[u8]) -> Cmd {
         let mut command = cmd("LOCK.INFO");
         command.arg(key).arg("COUNT").arg(0);
@@ -206,12 +206,6 @@ impl Spec {
             self.which(&mut command);
         }
         command
-    }
-
-    /// Ends the wait, but does not release a hold.
-    #[cfg(feature = "sync")]
-    pub fn end_wait(&self, owner: &str) -> Cmd {
-        self.keyed("LOCK.CANCEL", owner)
     }
 
     /// Renews the lease, or binds the hold to the connection of the commands: a command for each key.

@@ -14,9 +14,9 @@ pub(crate) const SLACK: Duration = Duration::from_secs(2);
 pub(crate) const LATE: Duration = Duration::from_millis(100);
 pub(crate) const LATE_REPLY: Duration = Duration::from_millis(60);
 /// How long a request that is given up is cancelled at least.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
-/// How long it may take to connect, also if nobody waits for it any more.
-pub(crate) const CONNECTING: Duration = Duration::from_secs(5);
+pub(crate) const CANCELLING: Duration = Duration::from_secs(2);
+/// After this time without use, a network may have dropped a connection without notice.
+pub(crate) const STALE: Duration = Duration::from_secs(30);
 /// After this time a request that may have been delayed is cancelled once more.
 pub(crate) const LATER: Duration = Duration::from_millis(150);
 
@@ -37,7 +37,7 @@ impl Pause {
     pub fn next(&mut self, end: Option<Instant>) -> Option<Duration> {
         let pause = self.0;
         self.0 = (pause * 2).min(Duration::from_millis(500));
-        match end.map(|end| end.saturating_duration_since(Instant::now())) {
+        match end.map(left) {
             Some(Duration::ZERO) => None,
             left => Some(left.map_or(pause, |left| left.min(pause))),
         }
@@ -47,40 +47,50 @@ impl Pause {
 /// How long a wait lasts.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
+    began: Instant,
     time: Duration,
     end: Option<Instant>,
     only_try: bool,
 }
 
 /// One blocking call of a wait.
+#[derive(Debug, PartialEq)]
 pub(crate) struct Call {
     /// Its `BLOCK`; `None` leaves it out.
     pub block: Option<u64>,
-    /// How long to wait for its reply.
-    pub listen: Duration,
+    /// When its reply must have been received.
+    pub by: Instant,
     /// Whether it is ended by closing the connection, not by its `BLOCK`.
     pub is_cut: bool,
+    /// Whether a server without a reply by then is unresponsive, and not only slow.
+    pub is_long: bool,
 }
 
 impl Wait {
     pub fn forever() -> Self {
-        Self { time: Duration::ZERO, end: None, only_try: false }
+        Self { began: Instant::now(), time: Duration::ZERO, end: None, only_try: false }
     }
 
     /// For this time at most; zero only tries.
     pub fn at_most(time: Duration) -> Self {
-        Self { time, end: Instant::now().checked_add(time), only_try: time.is_zero() }
+        let began = Instant::now();
+        Self { began, time, end: began.checked_add(time), only_try: time.is_zero() }
     }
 
-    /// How long it is.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// How long it is, or has taken if it has no limit.
     pub fn time(&self) -> Duration {
-        self.time
+        self.end.map_or_else(|| self.began.elapsed(), |_| self.time)
     }
 
     pub fn only_tries(&self) -> bool {
         self.only_try
     }
 
+    /// For a try this is its beginning: it has only the time by which a wait may end late.
     pub fn end(&self) -> Option<Instant> {
         self.end
     }
@@ -92,24 +102,22 @@ impl Wait {
 
     /// The next blocking call. The `BLOCK` of a fair wait is all that is left, because the waiter keeps its place when
     /// the connection closes, but not when its `BLOCK` times out.
-    pub fn next_call(&self, max_block: Duration, fair: bool) -> Call {
-        if self.only_try {
-            return Call { block: None, listen: LATE_REPLY, is_cut: false };
+    pub fn next_call(&self, now: Instant, max_block: Duration, fair: bool) -> Call {
+        let left = self.end.map(|end| end.saturating_duration_since(now));
+        match (self.end, left) {
+            (Some(end), Some(left)) if left <= max_block => {
+                let block = (!self.only_try).then(|| at_least_1_ms(left));
+                Call { block, by: end + LATE_REPLY, is_cut: false, is_long: false }
+            }
+            _ if fair => {
+                let block = Some(left.map_or(0, at_least_1_ms));
+                Call { block, by: now + max_block, is_cut: true, is_long: false }
+            }
+            _ => {
+                let block = Some(at_least_1_ms(max_block));
+                Call { block, by: now + max_block + SLACK, is_cut: false, is_long: true }
+            }
         }
-        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
-        let one = left.map_or(max_block, |left| left.min(max_block));
-        let is_cut = fair && left.is_none_or(|left| left > max_block);
-        let block = if is_cut { left.map_or(0, at_least_1_ms) } else { at_least_1_ms(one) };
-        let is_last = left.is_some_and(|left| left <= max_block);
-        let listen = one
-            + if is_cut {
-                Duration::ZERO
-            } else if is_last {
-                LATE_REPLY
-            } else {
-                SLACK
-            };
-        Call { block: Some(block), listen, is_cut }
     }
 }
 
@@ -162,11 +170,8 @@ pub(crate) fn is_not_held(error: &RedisError) -> bool {
 pub(crate) fn again(error: &RedisError) -> bool {
     const CODES: [&str; 8] =
         ["READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK"];
-    use ErrorKind::{
-        ClusterConnectionNotFound, Io, MasterNameNotFoundBySentinel, NoValidReplicasFoundBySentinel, Parse,
-    };
     match error.kind() {
-        Io | Parse | ClusterConnectionNotFound | MasterNameNotFoundBySentinel | NoValidReplicasFoundBySentinel => true,
+        ErrorKind::Io | ErrorKind::Parse | ErrorKind::ClusterConnectionNotFound => true,
         _ => error.code().is_some_and(|code| CODES.contains(&code)) || is_full(error),
     }
 }
@@ -181,9 +186,38 @@ pub(crate) fn timed_out(what: &'static str) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, what).into()
 }
 
+/// How much time is left until then.
+pub(crate) fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+/// By when the check of a stale connection must have succeeded, if a new one may be needed until `until`.
+pub(crate) fn checked_by(until: Instant) -> Instant {
+    Instant::now() + (left(until) / 2).min(Duration::from_millis(500))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_end_with_their_wait() {
+        let ms = Duration::from_millis;
+        let wait = Wait::at_most(ms(1000));
+        let call =
+            |block, by: u64, is_cut, is_long| Call { block: Some(block), by: wait.began + ms(by), is_cut, is_long };
+        let at = |now: u64, max_block, fair| wait.next_call(wait.began + ms(now), ms(max_block), fair);
+        assert_eq!(at(0, 5000, true), call(1000, 1060, false, false));
+        assert_eq!(at(700, 5000, false), call(300, 1060, false, false));
+        assert_eq!(at(1050, 5000, false), call(1, 1060, false, false), "a late call has no more time");
+        assert_eq!(at(0, 400, false), call(400, 2400, false, true));
+        assert_eq!(at(0, 400, true), call(1000, 400, true, false));
+        let wait = Wait::at_most(Duration::ZERO);
+        let tried = wait.next_call(wait.began + ms(30), ms(400), true);
+        assert_eq!(tried, Call { block: None, by: wait.began + ms(60), is_cut: false, is_long: false });
+        let wait = Wait::forever();
+        assert_eq!(wait.next_call(wait.began, ms(400), true).block, Some(0));
+    }
 
     /// `again` depends on `RedisError::code`, also for errors that have a kind of their own in redis-rs.
     #[test]

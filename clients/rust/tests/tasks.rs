@@ -1,6 +1,7 @@
 //! What the conformance suite, which is for all languages, cannot test of the guards for tokio.
 #![cfg(feature = "tokio")]
 
+#[allow(dead_code)] // The other tests need the rest.
 mod common;
 
 use std::future::{poll_fn, Future};

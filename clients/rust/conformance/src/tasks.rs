@@ -252,19 +252,19 @@ impl Runner {
             let result = if request["kind"] == "cancel" {
                 let time = Duration::from_micros(random.below(3000));
                 tokio::select! {
-                    result = lock.lock() => result,
-                    () = exactly(time) => Err(lock_so::Error::Cancelled),
+                    result = lock.lock() => Some(result),
+                    () = exactly(time) => None,
                 }
             } else {
-                lock.lock_for(Duration::from_millis(1 + random.below(3))).await
+                Some(lock.lock_for(Duration::from_millis(1 + random.below(3))).await)
             };
             match result {
-                Ok(guard) => {
+                Some(Ok(guard)) => {
                     guard.release().await.map_err(code)?;
                     acquired += 1;
                 }
-                Err(lock_so::Error::NotAcquired(_) | lock_so::Error::Cancelled) => given_up += 1,
-                Err(error) => return Err(code(error)),
+                None | Some(Err(lock_so::Error::NotAcquired(_))) => given_up += 1,
+                Some(Err(error)) => return Err(code(error)),
             }
         }
         Ok(json!({"acquired": acquired, "given_up": given_up}))

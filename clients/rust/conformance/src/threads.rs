@@ -247,7 +247,7 @@ impl Runner {
                     guard.release().map_err(code)?;
                     acquired += 1;
                 }
-                Err(lock_so::Error::NotAcquired(_) | lock_so::Error::Cancelled) => given_up += 1,
+                Err(lock_so::Error::NotAcquired(_) | lock_so::Error::Cancelled { .. }) => given_up += 1,
                 Err(error) => return Err(code(error)),
             }
         }

@@ -36,14 +36,14 @@ pub fn answer(id: u64, answer: Answer) {
 
 pub fn code(error: Error) -> (&'static str, String) {
     let code = match &error {
-        Error::Option(_) => "bad_option",
+        Error::InvalidOption { .. } => "bad_option",
         Error::NotAcquired(_) => "not_acquired",
         Error::NotHeld { .. } => "not_held",
         Error::Deadlock { .. } => "deadlock",
         Error::NoReplicas { .. } => "no_replicas",
         Error::NoModule { .. } => "module_missing",
         Error::Refused { .. } => "refused",
-        Error::Cancelled => "cancelled",
+        Error::Cancelled { .. } => "cancelled",
         Error::Connection { .. } => "connection",
         Error::Closed { .. } => "closed",
         _ => "other",
@@ -85,7 +85,7 @@ pub fn settings(request: &Value) -> redis::RedisResult<Settings> {
     let to = &request["to"];
     let settings = match text(to, "kind") {
         "cluster" => Settings::cluster(urls(to))?,
-        "sentinel" => Settings::sentinel(urls(to), text(to, "master"), None)?,
+        "sentinel" => Settings::sentinel(urls(to), text(to, "master"), "redis://master/")?,
         _ => Settings::single(&Client::open(urls(to).remove(0))?),
     };
     let settings = match millis(&request["max_block_ms"]) {

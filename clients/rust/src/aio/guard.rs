@@ -11,18 +11,19 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::keep::Watch;
-use super::pool::Line;
+use super::pool::Pooled;
 use super::Core;
 use crate::agenda::Id;
 use crate::hold::{Ended, Hold, OnLost};
 use crate::spec::Spec;
 use crate::util::{is_not_held, judge_release, Pause, SHORT};
-use crate::Result;
+use crate::{Error, Result};
 
 /// A lock that is held and renewed until the guard is released or dropped.
 ///
 /// Dropping the guard releases the lock in a task, which repeats the command until the server has replied or the lease
-/// has expired. Then neither an error nor a loss is reported, so that an early return by `?` keeps its own error.
+/// has expired; at the end of the runtime a blocking command does, within a second for all guards together. Then neither
+/// an error nor a loss is reported, so that an early return by `?` keeps its own error.
 #[must_use = "a guard that is dropped at once holds nothing"]
 pub struct Guard {
     core: Arc<Core>,
@@ -38,36 +39,37 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// `request`: when the granted request was sent, and the connection of its reply.
+    /// `granted`: the reply, and when its request was sent; `pooled`: its connection. If the factory has been closed,
+    /// the result is dropped at once.
     pub(super) fn new(
         core: Arc<Core>,
         spec: Arc<Spec>,
         owner: String,
-        granted: i64,
+        granted: (i64, Instant),
         unsure: bool,
         on_lost: Option<OnLost>,
-        request: (Instant, Option<Line>),
-    ) -> Self {
+        pooled: Option<Pooled>,
+    ) -> Result<Self> {
         let lost = Arc::new(watch::Sender::new(false));
         let hold = Arc::new(Hold::new(spec, owner, granted, unsure, Some(reporting(lost.clone(), on_lost))));
+        let is_open = core.shared.add(&hold);
+        let due = hold.first_renewal().unwrap_or_else(|| hold.until());
+        let job = core.keeper.keep(&core, due, hold.clone());
         let is_watched = false.into();
-        let mut guard = Self { core, hold, lost, job: 0, is_watched, ended: None, repeated: false, is_released: false };
-        guard.begin(request);
-        guard
-    }
-
-    fn begin(&mut self, (sent, line): (Instant, Option<Line>)) {
-        let spec = self.hold.spec.clone();
-        let due = if spec.renew && !spec.session { sent + spec.lease / 3 } else { self.hold.until() };
-        self.job = self.core.keeper.keep(&self.core, due, self.hold.clone());
+        let guard = Self { core, hold, lost, job, is_watched, ended: None, repeated: false, is_released: false };
+        let spec = &guard.hold.spec;
+        if !is_open {
+            return Err(Error::Closed { lock: spec.to_string() });
+        }
         if spec.session {
-            self.watch(0, line);
+            guard.watch(0, pooled);
         } else {
-            line.into_iter().for_each(|line| self.core.pool.keep(line));
+            pooled.into_iter().for_each(Pooled::keep);
         }
         if spec.watch {
-            self.watch_all();
+            guard.watch_all();
         }
+        Ok(guard)
     }
 
     /// The name of the owner, `host:pid:random`.
@@ -96,8 +98,8 @@ impl Guard {
         self.hold.is_lost()
     }
 
-    /// Completes when the lock is lost, and never if it is released. From the first call on, the lock is
-    /// [watched](crate::Lock::watched).
+    /// Completes when the lock is lost, and never if it is released. From the first call on, the
+    /// server notifies the client of it.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         self.watch_all();
         let mut lost = self.lost.subscribe();
@@ -109,7 +111,7 @@ impl Guard {
     }
 
     /// Releases the lock. While the server cannot be reached this is repeated, for as long as the lease lasts.
-    /// If this future is dropped, a task continues the release.
+    /// If this future is dropped, for example by a timeout, a task continues the release.
     ///
     /// # Errors
     ///
@@ -120,17 +122,13 @@ impl Guard {
         let ended = releasing.ended;
         self.repeated = true;
         let result = if ended == Ended::Before { Ok(()) } else { releasing.run().await };
+        self.core.keeper.leave(self.job);
         self.is_released = true;
         ended.result(&self.hold.spec, result)
     }
 
-    pub(super) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
-    }
-
-    /// Ends renewals, and reports no loss from now on. Returns what releases the lock.
+    /// From now on there are no renewals, and no loss is reported. Returns what releases the lock.
     fn stop(&mut self) -> Releasing {
-        self.core.keeper.leave(self.job);
         let ended = *self.ended.get_or_insert_with(|| self.hold.end());
         Releasing { core: self.core.clone(), hold: self.hold.clone(), ended, repeated: self.repeated }
     }
@@ -142,8 +140,8 @@ impl Guard {
         }
     }
 
-    fn watch(&self, key: usize, line: Option<Line>) {
-        let watch = Watch { core: self.core.clone(), hold: self.hold.clone(), key, line };
+    fn watch(&self, key: usize, pooled: Option<Pooled>) {
+        let watch = Watch { core: self.core.clone(), hold: self.hold.clone(), key, pooled, is_refused: false };
         self.core.runtime.spawn(watch.run());
     }
 }
@@ -161,10 +159,8 @@ impl Drop for Guard {
         if self.is_released {
             return;
         }
-        let releasing = self.stop();
-        if releasing.ended != Ended::Before {
-            releasing.begin();
-        }
+        self.stop().begin();
+        self.core.keeper.leave(self.job);
     }
 }
 
@@ -191,8 +187,11 @@ impl Releasing {
         Self { core, hold, ended, repeated: false }
     }
 
-    /// Releases in a task.
+    /// Releases in a task, unless it was released before.
     pub fn begin(self) {
+        if self.ended == Ended::Before {
+            return;
+        }
         let (core, spec) = (self.core.clone(), self.hold.spec.clone());
         let last = vec![spec.release(&self.hold.owner)];
         core.clearing(async move { drop(self.run().await) }, last, &spec);
@@ -222,14 +221,15 @@ impl Releasing {
     /// Sends the command. `Err` if there was no reply.
     async fn step(&mut self) -> RedisResult<RedisResult<()>> {
         let (spec, owner, pool) = (&self.hold.spec, &self.hold.owner, &self.core.pool);
-        let answer = pool.short(spec.key(), &spec.release(owner), SHORT).await;
+        let by = || Instant::now() + SHORT;
+        let answer = pool.short(spec.key(), &spec.release(owner), by()).await;
         self.repeated |= answer.unsure;
         let repeated = self.repeated && self.ended == Ended::Held && !self.hold.is_expired();
         let answered = judge_release(answer.reply, repeated)?;
         if answered.as_ref().is_err_and(is_not_held) {
             // One key of a multi-key lock was lost: the others are released one by one.
             for command in spec.release_each(owner) {
-                pool.short(spec.key(), &command, SHORT).await;
+                pool.short(spec.key(), &command, by()).await;
             }
         }
         if self.hold.unsure {

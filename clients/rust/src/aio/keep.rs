@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use redis::{RedisResult, Value};
+use redis::{Cmd, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout_at};
 
-use super::pool::{Line, Sending};
+use super::pool::{Pooled, Sent};
 use super::Core;
 use crate::agenda::{Agenda, Id};
 use crate::hold::{Hold, Watched};
-use crate::util::{is_not_held, judge, locked, timed_out, Pause, Verdict, SHORT};
+use crate::util::{is_not_held, judge, left, locked, Pause, Verdict, SHORT};
 
 /// When which leases are to be renewed, or expire. One task handles all of them.
 #[derive(Default)]
@@ -83,7 +83,7 @@ impl Core {
             hold.expire();
             return None;
         }
-        if !hold.spec.renew || hold.spec.session {
+        if hold.first_renewal().is_none() {
             return Some(hold.until());
         }
         let sent = Instant::now();
@@ -103,8 +103,17 @@ impl Core {
     async fn renew(&self, hold: &Hold) -> Verdict {
         let mut last = Verdict::Null;
         for command in hold.spec.renew(&hold.owner) {
-            let listen = SHORT.min(hold.left()).max(Duration::from_millis(1)) + hold.spec.replicas_time();
-            last = judge(self.pool.short(hold.spec.key(), &command, listen).await.reply);
+            let by = hold.short() + hold.spec.replicas_time();
+            // The server lets what follows on a connection wait for the replicas, too.
+            let reply = if hold.spec.replicas.is_none() {
+                self.pool.short(hold.spec.key(), &command, by).await.reply
+            } else {
+                let sending = || Ok(Sent { command: command.clone(), by, is_long: true });
+                let answer = self.pool.call(hold.spec.key(), by, true, &sending).await;
+                answer.pooled.into_iter().for_each(Pooled::keep);
+                answer.reply
+            };
+            last = judge(reply);
             if !matches!(last, Verdict::Done(_)) {
                 break;
             }
@@ -113,12 +122,13 @@ impl Core {
     }
 }
 
-/// A task that watches one key. `line` is a session's connection.
+/// A task that watches one key. `pooled` is a session's connection.
 pub(super) struct Watch {
     pub core: Arc<Core>,
     pub hold: Arc<Hold>,
     pub key: usize,
-    pub line: Option<Line>,
+    pub pooled: Option<Pooled>,
+    pub is_refused: bool,
 }
 
 impl Watch {
@@ -128,51 +138,58 @@ impl Watch {
             let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.shared.max_block));
             let reply = self.once(block, listen).await;
             match self.hold.watched(reply, since, block) {
-                Watched::Ended => break,
                 Watched::Still => pause = Pause::new(),
                 Watched::Again => {
-                    self.line = None;
+                    self.pooled = None;
                     sleep(pause.next(None).unwrap_or_default()).await;
+                }
+                Watched::Refused => {
+                    self.is_refused = true;
+                    for step in self.hold.refused() {
+                        sleep(step).await;
+                    }
+                }
+                Watched::Ended(is_free) => {
+                    self.pooled.take().filter(|_| is_free).into_iter().for_each(Pooled::keep);
+                    break;
                 }
             }
         }
-        // The release has ended the watch, so the connection can be used again.
-        self.line.take().into_iter().for_each(|line| self.core.pool.keep(line));
     }
 
     /// One `LOCK.WATCH`, on a new connection if the last one is gone.
     async fn once(&mut self, block: Duration, listen: Duration) -> RedisResult<Value> {
-        let command = self.hold.spec.watch(self.key, &self.hold.owner, block.as_millis() as u64);
-        if self.line.is_none() && self.hold.spec.session && self.key == 0 {
-            self.line = Some(self.bind().await?);
+        let hold = self.hold.clone();
+        let is_binding = hold.spec.session && self.key == 0;
+        if is_binding && (self.pooled.is_none() || std::mem::take(&mut self.is_refused)) {
+            self.bind().await?;
         }
-        if let Some(line) = &mut self.line {
-            return line.ask(&command, listen).await;
+        let command = hold.spec.watch(self.key, &hold.owner, block.as_millis() as u64);
+        match &mut self.pooled {
+            Some(pooled) => pooled.query(&command, Instant::now() + listen).await,
+            None => self.call(self.key, command, listen).await,
         }
-        let command = &|| (command.clone(), listen);
-        let sending = Sending { command, limit: SHORT, waits: true, is_sent: &AtomicBool::default() };
-        let answer = self.core.pool.call(&self.hold.spec.keys[self.key], sending).await;
-        self.line = answer.line;
-        answer.reply
     }
 
-    /// Binds all keys of a session to another connection.
-    async fn bind(&self) -> RedisResult<Line> {
-        let sent = Instant::now();
-        let listen = SHORT.min(self.hold.left()).max(Duration::from_millis(1));
-        let mut line: Option<Line> = None;
-        for command in self.hold.spec.renew(&self.hold.owner) {
-            if let Some(line) = &mut line {
-                line.ask(&command, listen).await?;
-                continue;
-            }
-            let command = &|| (command.clone(), listen);
-            let sending = Sending { command, limit: listen, waits: false, is_sent: &AtomicBool::default() };
-            let answer = self.core.pool.call(self.hold.spec.key(), sending).await;
-            answer.reply?;
-            line = answer.line;
+    /// Binds all keys of a session to the connection, or to a new one; or renews them there.
+    async fn bind(&mut self) -> RedisResult<()> {
+        let (sent, hold) = (Instant::now(), self.hold.clone());
+        for command in hold.spec.renew(&hold.owner) {
+            let by = hold.short() + hold.spec.replicas_time();
+            match &mut self.pooled {
+                Some(pooled) => pooled.query(&command, by).await?,
+                None => self.call(0, command, left(by)).await?,
+            };
         }
-        self.hold.confirmed(sent);
-        line.ok_or_else(|| timed_out("there is no connection to bind to"))
+        hold.confirmed(sent);
+        Ok(())
+    }
+
+    async fn call(&mut self, key: usize, command: Cmd, listen: Duration) -> RedisResult<Value> {
+        let sending = || Ok(Sent { command: command.clone(), by: Instant::now() + listen, is_long: true });
+        let by = Instant::now() + SHORT;
+        let answer = self.core.pool.call(&self.hold.spec.keys[key], by, false, &sending).await;
+        self.pooled = answer.pooled;
+        answer.reply
     }
 }

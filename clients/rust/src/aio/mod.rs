@@ -28,21 +28,24 @@ mod keep;
 mod pool;
 mod request;
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use redis::Cmd;
+use redis::{Cmd, Connection, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 pub use guard::Guard;
 
 use crate::lock::Factory;
+use crate::nodes::{connect_within, Name, Target};
+use crate::shared::{Shared, SETTLING};
 use crate::spec::Spec;
-use crate::trial::Shared;
-use crate::util::Wait;
+use crate::util::{left, locked, timed_out, Wait, SHORT};
 use crate::{Result, Settings};
 use guard::Releasing;
 use keep::Keeper;
@@ -50,22 +53,29 @@ use pool::Pool;
 
 /// A factory of locks for tokio.
 ///
-/// One task renews all its locks; a [session](crate::Lock::session), and each key that is
-/// [watched](crate::Lock::watched), has one more.
+/// One task has the schedule of all renewals; a [session](crate::Lock::session), and each key that is watched, has one
+/// more.
 pub type Locks = Factory<Core>;
 
 /// A lock of such a factory.
 pub type Lock = crate::Lock<Core>;
 
 /// What the locks of a factory share.
+#[doc(hidden)]
 pub struct Core {
     pool: Arc<Pool>,
-    shared: Shared,
+    shared: Arc<Shared>,
     runtime: Handle,
     keeper: Arc<Keeper>,
-    /// How many clean-up tasks are running.
-    clearing: watch::Sender<usize>,
     closed: watch::Sender<bool>,
+    last: Mutex<Option<Last>>,
+}
+
+/// What sends the commands of clean-up tasks that the end of the runtime has ended.
+struct Last {
+    /// Until when, for all of them.
+    by: Instant,
+    connections: HashMap<Name, Connection>,
 }
 
 impl Drop for Core {
@@ -83,12 +93,34 @@ impl Core {
         last: Vec<Cmd>,
         spec: &Arc<Spec>,
     ) -> JoinHandle<()> {
-        self.clearing.send_modify(|tasks| *tasks += 1);
+        let counted = self.shared.clearing();
         let mut unfinished = Unfinished { core: self.clone(), spec: spec.clone(), last };
         self.runtime.spawn(async move {
+            let _counted = counted;
             task.await;
             unfinished.last.clear();
         })
+    }
+
+    fn send_blocking(&self, key: &[u8], commands: &[Cmd]) -> RedisResult<()> {
+        let mut last = locked(&self.last);
+        let last = last.get_or_insert_with(|| Last { by: Instant::now() + SHORT, connections: HashMap::new() });
+        let nodes = &self.pool.nodes;
+        let Some(Target { name, .. }) = nodes.target(key) else { return Ok(()) };
+        let limit = || match left(last.by) {
+            Duration::ZERO => Err(timed_out("there is no time left")),
+            left => Ok(left),
+        };
+        let mut connection = match last.connections.remove(&name) {
+            Some(connection) => connection,
+            None => connect_within(&nodes.client(&name)?, limit()? / 2)?,
+        };
+        for command in commands {
+            connection.set_read_timeout(Some(limit()?))?;
+            command.query::<Value>(&mut connection)?;
+        }
+        last.connections.insert(name, connection);
+        Ok(())
     }
 }
 
@@ -102,9 +134,8 @@ struct Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.last.is_empty() {
-            let _ = self.core.pool.nodes.send_blocking(self.spec.key(), &self.last);
+            let _ = self.core.send_blocking(self.spec.key(), &self.last);
         }
-        self.core.clearing.send_modify(|tasks| *tasks -= 1);
     }
 }
 
@@ -118,30 +149,40 @@ impl Locks {
         let (shared, nodes) = Shared::new(settings.into());
         let pool = Arc::new(Pool::new(nodes, shared.connected.clone()));
         let (runtime, keeper) = (Handle::current(), Arc::default());
-        let (clearing, closed) = (watch::Sender::new(0), watch::Sender::new(false));
-        Self { core: Arc::new(Core { pool, shared, runtime, keeper, clearing, closed }) }
+        let (closed, last) = (watch::Sender::new(false), Mutex::default());
+        Self { core: Arc::new(Core { pool, shared, runtime, keeper, closed, last }) }
     }
 
     /// Ends waits with [`Error::Closed`](crate::Error::Closed), releases what is held, and closes the connections, within
     /// `limit`. Returns whether everything was released; the rest ends when its lease expires.
     pub async fn close(&self, limit: Duration) -> bool {
-        let live = self.core.shared.close();
-        self.core.closed.send_replace(true);
-        for hold in live.holds.into_values() {
-            Releasing::new(self.core.clone(), hold).begin();
+        let core = &self.core;
+        let end = Instant::now() + limit;
+        let (waits, holds) = core.shared.close();
+        core.closed.send_replace(true);
+        for waiting in waits {
+            let spec = waiting.spec.clone();
+            core.clearing(core.clone().end_wait(waiting, end), Vec::new(), &spec);
         }
-        tokio::task::yield_now().await; // the waits begin to give up
-        let is_complete = self.settle(limit).await;
-        self.core.pool.close();
+        for hold in holds {
+            Releasing::new(core.clone(), hold).begin();
+        }
+        let is_complete = self.settle(left(end)).await;
+        core.pool.close();
         is_complete
     }
 
     /// Waits until everything that was given up or dropped is cleaned up on the server, for at most `limit`. Call it at
     /// the end of a program. Returns whether the clean-up is complete.
     pub async fn settle(&self, limit: Duration) -> bool {
-        let mut clearing = self.core.clearing.subscribe();
-        let settled = tokio::time::timeout(limit, clearing.wait_for(|tasks| *tasks == 0)).await;
-        settled.is_ok()
+        let end = Instant::now() + limit;
+        while !self.core.shared.is_settled() {
+            if left(end).is_zero() {
+                return false;
+            }
+            sleep(SETTLING.min(left(end))).await;
+        }
+        true
     }
 }
 
@@ -152,7 +193,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`Option`](crate::Error::Option), [`Deadlock`](crate::Error::Deadlock),
+    /// [`InvalidOption`](crate::Error::InvalidOption), [`Deadlock`](crate::Error::Deadlock),
     /// [`NoReplicas`](crate::Error::NoReplicas), [`Refused`](crate::Error::Refused),
     /// [`NoModule`](crate::Error::NoModule), [`Closed`](crate::Error::Closed);
     /// [`Connection`](crate::Error::Connection) if no connection ever succeeded

@@ -3,21 +3,21 @@
 
 use std::future::{poll_fn, Future};
 use std::pin::{pin, Pin};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, Value};
+use redis::Value;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 
-use super::pool::{Answer, Line, Sending};
+use super::pool::{Answer, Pooled, Sent};
 use super::{Core, Guard, Lock};
 use crate::hold::OnLost;
+use crate::shared::Waiting;
 use crate::spec::{new_owner, Kind, Spec};
 use crate::trial::{held_by, Trial};
-use crate::util::{judge, Pause, Verdict, Wait, LATE, LATER, LATE_REPLY, PATIENCE, SHORT};
+use crate::util::{judge, left, Pause, Verdict, Wait, CANCELLING, LATE, LATER, LATE_REPLY, SHORT};
 use crate::{Error, Result};
 
 /// One owner's request for a lock. Dropping it cancels the request on the server, if it has not ended.
@@ -26,16 +26,15 @@ pub(super) struct Request {
     spec: Arc<Spec>,
     owner: String,
     on_lost: Option<OnLost>,
-    flying: Option<Flying>,
+    in_flight: Option<InFlight>,
+    /// Its entry in what `close` ends.
+    waiting: Option<Arc<Waiting>>,
     /// Whether a request was sent whose result is not known.
     unsure: bool,
 }
 
 /// A request that is being sent or has no reply yet. It outlives the future that sent it.
-struct Flying {
-    answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
-    is_sent: Arc<AtomicBool>,
-}
+type InFlight = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 impl Request {
     pub fn new(lock: &Lock) -> Self {
@@ -44,7 +43,8 @@ impl Request {
             spec: Arc::new(lock.spec.clone()),
             owner: new_owner(),
             on_lost: lock.on_lost.clone(),
-            flying: None,
+            in_flight: None,
+            waiting: None,
             unsure: false,
         }
     }
@@ -52,109 +52,106 @@ impl Request {
     /// Repeats the request until it ends. After an error, nothing of it is left on the server, or soon.
     pub async fn run(mut self, wait: Wait) -> Result<Guard> {
         let core = self.core.clone();
-        core.shared.begin(&self.owner, &self.spec)?;
+        let waiting = core.shared.begin(&self.owner, &self.spec)?;
+        self.waiting = Some(waiting.clone());
         let mut closed = core.closed.subscribe();
         let lock = self.spec.clone();
         let result = {
             let (mut attempts, mut closed) =
-                (pin!(self.attempts(Trial::new(wait))), pin!(closed.wait_for(|closed| *closed)));
-            poll_fn(|context| match attempts.as_mut().poll(context) {
-                Poll::Pending if closed.as_mut().poll(context).is_ready() => {
-                    Poll::Ready(Err(Error::Closed { lock: lock.to_string() }))
-                }
-                result => result,
+                (pin!(self.attempts(waiting, Trial::new(wait))), pin!(closed.wait_for(|closed| *closed)));
+            poll_fn(|context| match closed.as_mut().poll(context) {
+                Poll::Pending => attempts.as_mut().poll(context),
+                Poll::Ready(_) => Poll::Ready(Err(Error::Closed { lock: lock.to_string() })),
             })
             .await
         };
         match result {
-            Ok((granted, sent, line)) => self.granted(granted, sent, line),
+            Ok((granted, sent, pooled)) => self.granted((granted, sent), pooled),
             Err(error) => self.fail(error, wait).await,
         }
     }
 
     /// The reply, when its request was sent, and its connection.
-    async fn attempts(&mut self, mut trial: Trial) -> Result<(i64, Instant, Option<Line>)> {
+    async fn attempts(&mut self, waiting: Arc<Waiting>, mut trial: Trial) -> Result<(i64, Instant, Option<Pooled>)> {
         let (core, spec) = (self.core.clone(), self.spec.clone());
         let (shared, pool) = (&core.shared, &core.pool);
         loop {
-            let sent = Instant::now();
+            let began = Instant::now();
             let call = trial.next_call(shared, &spec);
-            let answer = self.ask(trial.wait, trial.connect_within(shared), call.block.is_some()).await;
+            let tries = call.block.is_none() && !spec.session;
+            let answer = self.send(&waiting, trial.wait, trial.connect_by(shared), tries).await;
             match judge(answer.reply) {
-                Verdict::Done(granted) => return Ok((granted, sent, answer.line)),
+                Verdict::Done(granted) => return Ok((granted, began, answer.pooled)),
                 Verdict::Never(error) => return Err(spec.error(error, &pool.nodes)),
                 Verdict::Null => {
-                    answer.line.into_iter().for_each(|line| pool.keep(line));
-                    if !trial.goes_on() {
-                        return Err(over(trial, &core, &spec).await);
+                    answer.pooled.into_iter().for_each(Pooled::keep);
+                    if !trial.continues(call.block, began.elapsed()) {
+                        return Err(failed(trial, &core, &spec).await);
                     }
                 }
                 // Its connection was closed to end the blocking call, and its place in the queue is reserved.
                 Verdict::Again(error) if call.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
                 Verdict::Again(error) => {
                     self.unsure |= answer.unsure;
-                    match trial.failed(shared, &spec, &pool.nodes, error, sent.elapsed()) {
+                    match trial.failed(shared, &spec, &pool.nodes, error, began.elapsed()) {
                         Some(pause) => sleep(pause).await,
-                        None => return Err(over(trial, &core, &spec).await),
+                        None => return Err(failed(trial, &core, &spec).await),
                     }
-                    if trial.is_over(shared) {
-                        return Err(over(trial, &core, &spec).await);
+                    if trial.has_ended(shared) {
+                        return Err(failed(trial, &core, &spec).await);
                     }
                 }
             }
         }
     }
 
-    async fn ask(&mut self, wait: Wait, limit: Duration, waits: bool) -> Answer {
-        let (core, spec, owner) = (self.core.clone(), self.spec.clone(), self.owner.clone());
-        let is_sent = Arc::<AtomicBool>::default();
-        let sent = is_sent.clone();
+    async fn send(&mut self, waiting: &Arc<Waiting>, wait: Wait, by: Instant, tries: bool) -> Answer {
+        let (core, waiting) = (self.core.clone(), waiting.clone());
         let answer = async move {
-            let command = || -> (Cmd, Duration) {
-                let call = wait.next_call(core.shared.max_block, spec.kind == Kind::Fair);
-                (spec.acquire(&owner, call.block), call.listen + spec.replicas_time())
+            let (shared, spec) = (&core.shared, &waiting.spec);
+            let sending = || {
+                shared.sends(&waiting)?;
+                let call = wait.next_call(Instant::now(), shared.max_block, spec.kind == Kind::Fair);
+                let (command, by) = (spec.acquire(&waiting.owner, call.block), call.by + spec.replicas_time());
+                Ok(Sent { command, by, is_long: call.is_long })
             };
-            core.pool.call(spec.key(), Sending { command: &command, limit, waits, is_sent: &sent }).await
+            core.pool.call(spec.key(), by, tries, &sending).await
         };
-        let flying = self.flying.insert(Flying { answer: Box::pin(answer), is_sent });
-        let answer = flying.answer.as_mut().await;
-        self.flying = None;
+        let answer = self.in_flight.insert(Box::pin(answer)).as_mut().await;
+        self.in_flight = None;
         answer
     }
 
-    fn granted(mut self, granted: i64, sent: Instant, line: Option<Line>) -> Result<Guard> {
+    fn granted(mut self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {
         let unsure = std::mem::take(&mut self.unsure);
         let (core, spec, owner) = (self.core.clone(), self.spec.clone(), self.owner.clone());
-        let guard = Guard::new(core, spec, owner, granted, unsure, self.on_lost.take(), (sent, line));
-        if self.core.shared.add(guard.hold()) {
-            return Ok(guard);
-        }
-        Err(Error::Closed { lock: self.spec.to_string() })
+        Guard::new(core, spec, owner, granted, unsure, self.on_lost.take(), pooled)
     }
 
     async fn fail(mut self, error: Error, wait: Wait) -> Result<Guard> {
         if let Some(task) = self.give_up() {
-            let here = match wait.end() {
-                Some(end) if wait.has_timed_out() => (end + LATE - LATE / 10).saturating_duration_since(Instant::now()),
-                _ => LATE_REPLY,
+            let by = match wait.end() {
+                Some(end) if wait.has_timed_out() => end + LATE - LATE / 10,
+                _ => Instant::now() + LATE_REPLY,
             };
-            let _ = timeout(here, task).await;
+            let _ = timeout_at(by.into(), task).await;
         }
         Err(error)
     }
 
     /// Cancels the request on the server, if it may be there.
     fn give_up(&mut self) -> Option<JoinHandle<()>> {
-        let flying = self.flying.take().filter(|flying| flying.is_sent.load(Ordering::Relaxed));
+        let is_sent = self.waiting.as_ref().is_some_and(|waiting| waiting.is_sent());
+        let in_flight = self.in_flight.take().filter(|_| is_sent);
         let unsure = std::mem::take(&mut self.unsure);
-        if flying.is_none() && !unsure {
+        if in_flight.is_none() && !unsure {
             return None;
         }
         let giving_up = GivingUp {
             core: self.core.clone(),
             spec: self.spec.clone(),
             owner: self.owner.clone(),
-            flying,
+            in_flight,
             unsure,
             was_granted: false,
         };
@@ -164,15 +161,13 @@ impl Request {
     }
 }
 
-/// The error in the end, with the names of the holders if there is time to ask for them.
-async fn over(trial: Trial, core: &Core, spec: &Spec) -> Error {
-    let (mut error, asks) = trial.over(spec, &core.pool.nodes);
-    let Some(listen) = asks.filter(|listen| !listen.is_zero()) else { return error };
-    for key in &spec.keys {
-        if let Ok(info) = core.pool.short(key, &Spec::info(key), listen).await.reply {
-            error = held_by(error, &info);
-        }
-        if matches!(&error, Error::NotAcquired(known) if !known.holders.is_empty()) {
+/// The error in the end, with the names of the holders if there is time to request them.
+async fn failed(trial: Trial, core: &Core, spec: &Spec) -> Error {
+    let (mut error, by) = trial.error(spec, &core.pool.nodes);
+    let Some(by) = by else { return error };
+    for key in spec.keys.iter().take_while(|_| !left(by).is_zero()) {
+        let info = core.pool.short(key, &Spec::info(key), by).await.reply;
+        if info.is_ok_and(|info| held_by(&mut error, &info)) {
             break;
         }
     }
@@ -181,8 +176,8 @@ async fn over(trial: Trial, core: &Core, spec: &Spec) -> Error {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        self.core.shared.end(&self.owner);
         self.give_up();
+        self.core.shared.end(&self.owner);
     }
 }
 
@@ -191,21 +186,24 @@ struct GivingUp {
     core: Arc<Core>,
     spec: Arc<Spec>,
     owner: String,
-    flying: Option<Flying>,
+    in_flight: Option<InFlight>,
     unsure: bool,
     was_granted: bool,
 }
 
 impl GivingUp {
     async fn run(mut self) {
-        let end = Instant::now() + self.spec.lease.max(PATIENCE);
+        let begun = Instant::now();
         let mut pause = Pause::new();
-        while !self.is_cleared().await {
-            match pause.next(Some(end)) {
-                // With a pending request, the wait for its reply was a pause already.
-                Some(pause) if self.flying.is_none() => sleep(pause).await,
-                Some(_) => {}
-                None => break,
+        while let Some(pause) = pause.next(Some(begun + self.spec.lease.max(CANCELLING))) {
+            if self.is_cleared(pause).await {
+                break;
+            }
+            if self.in_flight.is_none() {
+                sleep(pause).await;
+            } else if begun.elapsed() > SHORT {
+                // Its connection may be lost.
+                (self.in_flight, self.unsure) = (None, true);
             }
         }
         if self.unsure {
@@ -215,21 +213,20 @@ impl GivingUp {
 
     /// Cancels the request once. After the reply 0, the request may not have arrived yet: then this waits for its
     /// reply, and the request is cancelled again.
-    async fn is_cleared(&mut self) -> bool {
+    async fn is_cleared(&mut self, pause: Duration) -> bool {
         let cleared = self.core.clear(&self.spec, &self.owner).await;
-        let listen = if cleared.is_some_and(|number| number > 0) { SHORT } else { Duration::from_millis(20) };
-        let Some(flying) = &mut self.flying else { return cleared.is_some() };
-        if let Ok(answer) = timeout(listen, flying.answer.as_mut()).await {
-            self.flying = None;
+        let is_found = cleared.is_some_and(|number| number > 0);
+        let Some(in_flight) = &mut self.in_flight else { return cleared.is_some() };
+        if let Ok(answer) = timeout(if is_found { SHORT } else { pause }, in_flight.as_mut()).await {
+            self.in_flight = None;
             self.unsure |= answer.unsure;
             self.was_granted = matches!(answer.reply, Ok(Value::Int(_)));
-            answer.line.into_iter().for_each(|line| self.core.pool.keep(line));
-        } else if listen == SHORT {
-            self.flying = None;
-            self.unsure = true;
+            answer.pooled.into_iter().for_each(Pooled::keep);
+        } else if is_found {
+            (self.in_flight, self.unsure) = (None, true);
         }
         match cleared {
-            Some(0) => self.flying.is_none() && !std::mem::take(&mut self.was_granted),
+            Some(0) => self.in_flight.is_none() && !std::mem::take(&mut self.was_granted),
             cleared => cleared.is_some(),
         }
     }
@@ -238,9 +235,10 @@ impl GivingUp {
 impl Core {
     /// Ends a wait, or releases the hold. Returns the reply: 0 if there was neither, `None` without a reply.
     pub(super) async fn clear(&self, spec: &Spec, owner: &str) -> Option<i64> {
-        let mut reply = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).await.reply;
+        let by = Instant::now() + SHORT;
+        let mut reply = self.pool.short(spec.key(), &spec.cancel(owner), by).await.reply;
         if spec.kind == Kind::Multi && matches!(reply, Ok(Value::Int(0))) {
-            reply = self.pool.short(spec.key(), &spec.release(owner), SHORT).await.reply;
+            reply = self.pool.short(spec.key(), &spec.release(owner), by).await.reply;
         }
         match judge(reply) {
             Verdict::Done(number) => Some(number),
@@ -249,7 +247,20 @@ impl Core {
         }
     }
 
-    /// The same once more a little later, when a request that was delayed by the network has arrived.
+    /// Cancels an acquisition until nothing of it is on the server, or can arrive there.
+    pub(super) async fn end_wait(self: Arc<Self>, waiting: Arc<Waiting>, end: Instant) {
+        let mut pause = Pause::new();
+        while self.shared.may_wait(&waiting) {
+            // A future that is not polled does not end, but has nothing on the server then.
+            let is_found = self.clear(&waiting.spec, &waiting.owner).await.is_some_and(|number| number > 0);
+            match pause.next(Some(end)) {
+                Some(pause) if !is_found => sleep(pause).await,
+                _ => break,
+            }
+        }
+    }
+
+    /// Cancels a request once more a little later, when one that was delayed by the network has arrived.
     pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
         let (core, waits) = (self.clone(), spec.clone());
         let later = async move {

@@ -1,23 +1,31 @@
-//! One thread for all locks of a factory: it renews leases, and cancels requests once more that were given up.
+//! What is done for all locks of a factory in the background: leases are renewed, losses reported, and what was given up
+//! is cleaned up. One thread has the schedule; the jobs are executed by some threads for each node, so that a node that
+//! does not respond delays only its own.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::pool::Line;
-use super::{watch, Core};
+use super::Core;
 use crate::agenda::{Agenda, Id};
 use crate::hold::Hold;
+use crate::nodes::Name;
+use crate::shared::Waiting;
 use crate::spec::Spec;
-use crate::util::{is_not_held, judge, locked, Verdict, SHORT};
+use crate::util::{is_not_held, judge, locked, Pause, Verdict, LATER};
+
+/// How many threads execute the jobs of one node.
+const WORKERS: usize = 8;
+
+/// It returns when it is to be executed again, if it is.
+type Step = Box<dyn FnMut() -> Option<Instant> + Send>;
 
 enum Job {
     /// The lease is to be renewed, or expires.
     Keep(Arc<Hold>),
-    /// A watch is to begin, on this connection if it is a session's.
-    Watch(Arc<Core>, Arc<Hold>, Option<Line>),
-    /// A request is to be cancelled.
-    Clear(Arc<Core>, Arc<Spec>, String),
+    /// Something else, at the node with this name.
+    Step(Name, Step),
 }
 
 #[derive(Default)]
@@ -29,8 +37,8 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     agenda: Agenda<Job>,
-    /// How many clean-ups are in progress or scheduled.
-    clearing: usize,
+    /// The jobs that are due, and the number of threads, for each node.
+    nodes: HashMap<Name, (VecDeque<(Id, Job)>, usize)>,
     is_started: bool,
     is_closed: bool,
 }
@@ -42,17 +50,16 @@ impl Queue {
         self.add(None, due, Job::Keep(hold))
     }
 
-    /// Watches a hold from now on.
-    pub fn watch(self: &Arc<Self>, core: &Arc<Core>, hold: &Arc<Hold>, line: Option<Line>) {
+    /// Executes `step` from `due` on until it returns `None`.
+    pub fn step(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        key: &[u8],
+        due: Instant,
+        step: impl FnMut() -> Option<Instant> + Send + 'static,
+    ) {
         self.start(core);
-        self.add(None, Instant::now(), Job::Watch(core.clone(), hold.clone(), line));
-    }
-
-    /// Cancels a request at `due`.
-    pub fn clear(self: &Arc<Self>, core: Arc<Core>, due: Instant, spec: Arc<Spec>, owner: String) {
-        self.start(&core);
-        self.begin();
-        self.add(None, due, Job::Clear(core, spec, owner));
+        self.add(None, due, Job::Step(core.node(key), Box::new(step)));
     }
 
     /// Removes a job.
@@ -60,30 +67,24 @@ impl Queue {
         locked(&self.state).agenda.remove(id);
     }
 
-    /// Counts a clean-up that begins; [`Queue::end`] must follow.
-    pub fn begin(&self) {
-        locked(&self.state).clearing += 1;
-    }
-
-    pub fn end(&self) {
-        locked(&self.state).clearing -= 1;
-        self.news.notify_all();
-    }
-
-    /// Waits until no clean-up is in progress. Returns false if one still is at `end`.
-    pub fn settle(&self, end: Instant) -> bool {
-        let left = end.saturating_duration_since(Instant::now());
-        let waited = self.news.wait_timeout_while(locked(&self.state), left, |state| state.clearing > 0);
-        waited.unwrap_or_else(PoisonError::into_inner).0.clearing == 0
-    }
-
+    /// Ends it. Jobs that were not executed are dropped.
     pub fn close(&self) {
-        locked(&self.state).is_closed = true;
+        let mut state = locked(&self.state);
+        state.is_closed = true;
+        let dropped = (std::mem::take(&mut state.agenda), std::mem::take(&mut state.nodes));
+        drop(state);
+        drop(dropped);
         self.news.notify_all();
     }
 
     fn add(&self, id: Option<Id>, due: Instant, job: Job) -> Id {
-        let (id, wakes) = locked(&self.state).agenda.add(id, due, job);
+        let mut state = locked(&self.state);
+        if state.is_closed {
+            drop(state); // the job must be dropped without the lock
+            return 0;
+        }
+        let (id, wakes) = state.agenda.add(id, due, job);
+        drop(state);
         if wakes {
             self.news.notify_all();
         }
@@ -95,27 +96,73 @@ impl Queue {
             return;
         }
         let (queue, core) = (self.clone(), Arc::downgrade(core));
-        thread::spawn(move || queue.run(&core));
+        let started = thread::Builder::new().spawn(move || queue.run(&core));
+        locked(&self.state).is_started = started.is_ok(); // if not, the next job tries again
     }
 
-    fn run(&self, core: &Weak<Core>) {
+    fn run(self: &Arc<Self>, core: &Weak<Core>) {
         while let Some((id, job)) = self.next() {
             match job {
-                Job::Watch(core, hold, line) => watch::start(&core, &hold, line),
-                Job::Clear(core, spec, owner) => {
-                    core.clear(&spec, &owner);
-                    self.end();
+                Job::Step(name, step) => self.execute(core, name.clone(), id, Job::Step(name, step)),
+                Job::Keep(hold) if hold.is_expired() => self.execute(core, Name::from(""), id, expiry(hold)),
+                Job::Keep(hold) if hold.first_renewal().is_none() => {
+                    let _ = self.add(Some(id), hold.until(), Job::Keep(hold));
                 }
+                Job::Keep(hold) => {
+                    let Some(name) = core.upgrade().map(|core| core.node(hold.spec.key())) else { continue };
+                    // Also if no thread has time to renew it.
+                    self.add(None, hold.until(), expiry(hold.clone()));
+                    self.execute(core, name, id, Job::Keep(hold));
+                }
+            }
+        }
+    }
+
+    /// Executes a job on one of the node's threads.
+    fn execute(self: &Arc<Self>, core: &Weak<Core>, name: Name, id: Id, job: Job) {
+        let mut state = locked(&self.state);
+        if state.is_closed {
+            return drop(state);
+        }
+        let (jobs, threads) = state.nodes.entry(name.clone()).or_default();
+        jobs.push_back((id, job));
+        if *threads == WORKERS {
+            return;
+        }
+        *threads += 1;
+        drop(state);
+        let (queue, weak, node) = (self.clone(), core.clone(), name.clone());
+        if thread::Builder::new().spawn(move || queue.work(&weak, &node)).is_err() {
+            self.work(core, &name);
+        }
+    }
+
+    /// Executes the jobs of a node until there are none.
+    fn work(&self, core: &Weak<Core>, name: &Name) {
+        loop {
+            let mut state = locked(&self.state);
+            let Some((jobs, threads)) = state.nodes.get_mut(name) else { return };
+            let Some((id, job)) = jobs.pop_front() else {
+                *threads -= 1;
+                return;
+            };
+            drop(state);
+            match job {
                 Job::Keep(hold) => {
                     if let Some(due) = core.upgrade().and_then(|core| core.keep(&hold)) {
                         self.add(Some(id), due, Job::Keep(hold));
+                    }
+                }
+                Job::Step(name, mut step) => {
+                    if let Some(due) = step() {
+                        self.add(Some(id), due, Job::Step(name, step));
                     }
                 }
             }
         }
     }
 
-    /// Waits for the next job that is due; `None` when the factory was dropped.
+    /// Waits for the next job that is due; `None` when the factory was closed or dropped.
     fn next(&self) -> Option<(Id, Job)> {
         let mut state = locked(&self.state);
         while !state.is_closed {
@@ -130,18 +177,27 @@ impl Queue {
     }
 }
 
+/// Reports the loss of a hold if its lease has expired. The callback is the user's, so it has threads of its own.
+fn expiry(hold: Arc<Hold>) -> Job {
+    let step = move || {
+        if hold.is_expired() {
+            hold.expire();
+        }
+        None
+    };
+    Job::Step(Name::from(""), Box::new(step))
+}
+
 impl Core {
-    /// Renews the lease, or notices that it has expired. Returns when to call this again, if necessary.
+    /// The name of the node of this key, if it is known.
+    fn node(&self, key: &[u8]) -> Name {
+        self.pool.nodes.target(key).map_or_else(|| Name::from(""), |target| target.name)
+    }
+
+    /// Renews the lease. Returns when to call this again, if necessary.
     fn keep(&self, hold: &Hold) -> Option<Instant> {
         if !hold.is_held() {
             return None;
-        }
-        if hold.is_expired() {
-            hold.expire();
-            return None;
-        }
-        if !hold.spec.renew || hold.spec.session {
-            return Some(hold.until());
         }
         let sent = Instant::now();
         match self.renew(hold) {
@@ -160,12 +216,46 @@ impl Core {
     fn renew(&self, hold: &Hold) -> Verdict {
         let mut last = Verdict::Null;
         for command in hold.spec.renew(&hold.owner) {
-            let listen = SHORT.min(hold.left()).max(Duration::from_millis(1)) + hold.spec.replicas_time();
-            last = judge(self.pool.short(hold.spec.key(), &command, listen).reply);
+            let by = hold.short() + hold.spec.replicas_time();
+            last = judge(self.pool.short(hold.spec.key(), &command, by).reply);
             if !matches!(last, Verdict::Done(_)) {
                 break;
             }
         }
         last
+    }
+
+    /// Repeats `step` in the background until it returns true, until `end` at most. `settle` waits for it.
+    pub(super) fn persist(
+        self: &Arc<Self>,
+        key: &[u8],
+        end: Instant,
+        mut step: impl FnMut(&Arc<Core>) -> bool + Send + 'static,
+    ) {
+        let (core, clearing, mut pause) = (self.clone(), self.shared.clearing(), Pause::new());
+        self.queue.step(self, key, Instant::now(), move || {
+            let _counted = &clearing;
+            let pause = if step(&core) { None } else { pause.next(Some(end)) };
+            pause.map(|pause| Instant::now() + pause)
+        });
+    }
+
+    /// Cancels an acquisition until nothing of it is on the server.
+    pub(super) fn end_wait(self: &Arc<Self>, waiting: Arc<Waiting>, end: Instant) {
+        let key = waiting.spec.clone();
+        self.persist(key.key(), end, move |core| {
+            let may_wait = || core.shared.may_wait(&waiting);
+            !may_wait() || core.clear(&waiting.spec, &waiting.owner) && !may_wait()
+        });
+    }
+
+    /// Cancels a request once more a little later, when one that was delayed by the network has arrived.
+    pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
+        let (core, clearing, key) = (self.clone(), self.shared.clearing(), spec.clone());
+        self.queue.step(self, key.key(), Instant::now() + LATER, move || {
+            let _counted = &clearing;
+            core.clear(&spec, &owner);
+            None
+        });
     }
 }

@@ -1,12 +1,13 @@
 //! Ending a wait from another thread.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::request::Request;
 use super::{Guard, Lock};
-use crate::util::{locked, Wait, LATE, LATE_REPLY};
+use crate::util::{left, locked, Wait, CANCELLING, LATE};
 use crate::{Error, Result};
 
 /// Ends waits from another thread: those of locks with [`Lock::cancelled_by`].
@@ -18,15 +19,19 @@ use crate::{Error, Result};
 /// let lock = locks.lock("report").cancelled_by(&cancel);
 /// let waits = std::thread::spawn(move || lock.lock());
 /// cancel.cancel();
-/// assert!(matches!(waits.join().unwrap(), Err(lock_so::Error::Cancelled)));
+/// assert!(matches!(waits.join().unwrap(), Err(lock_so::Error::Cancelled { .. })));
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<Inner>);
+pub struct Cancel(Arc<Mutex<State>>);
+
+/// The result of a wait; `None`: it is cancelled.
+type Ended = Option<Result<Guard>>;
 
 #[derive(Debug, Default)]
-struct Inner {
-    is_cancelled: Mutex<bool>,
-    news: Condvar,
+struct State {
+    is_cancelled: bool,
+    /// The waits, by their owners.
+    waits: HashMap<String, mpsc::Sender<Ended>>,
 }
 
 impl Cancel {
@@ -38,67 +43,52 @@ impl Cancel {
     /// Ends current and later waits. They return [`Error::Cancelled`] within a tenth of a second. If the server has not
     /// confirmed the cancellation by then, it continues in the background.
     pub fn cancel(&self) {
-        *locked(&self.0.is_cancelled) = true;
-        self.0.news.notify_all();
+        let mut state = locked(&self.0);
+        state.is_cancelled = true;
+        state.waits.drain().for_each(|(_, wait)| drop(wait.send(None)));
     }
 
     /// Whether [`cancel`](Cancel::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
-        *locked(&self.0.is_cancelled)
+        locked(&self.0).is_cancelled
     }
 }
-
-/// Where the waiting thread stores its result. If the result is not used, its guard is dropped.
-type Slot = Arc<Mutex<Option<Result<Guard>>>>;
 
 /// Waits on a thread of its own, so that the caller can return if the server does not respond.
 pub(super) fn acquire(lock: &Lock, wait: Wait, cancel: &Cancel) -> Result<Guard> {
-    let request = Request::new(lock);
-    let ends_wait = request.spec.end_wait(&request.owner);
-    let slot = Slot::default();
-    begin(lock, request, wait, cancel, slot.clone());
-
-    let ended = |flag: &bool| locked(&slot).is_none() && !*flag;
-    let flag = locked(&cancel.0.is_cancelled);
-    let waited = cancel.0.news.wait_while(flag, |flag| ended(flag));
-    drop(waited.unwrap_or_else(PoisonError::into_inner));
-
-    let end = Instant::now() + LATE;
-    loop {
-        if let Some(result) = locked(&slot).take() {
-            return result.and_then(|guard| if cancel.is_cancelled() { discard(guard) } else { Ok(guard) });
+    let (core, request) = (lock.core.clone(), Request::new(lock));
+    let (waiting, owner, named) = (request.begin()?, request.owner.clone(), request.spec.to_string());
+    let (sender, ended) = mpsc::channel();
+    {
+        let mut state = locked(&cancel.0);
+        if state.is_cancelled {
+            core.shared.end(&owner);
+            return Err(Error::Cancelled { lock: named });
         }
-        if Instant::now() >= end {
-            return Err(Error::Cancelled);
-        }
-        lock.core.pool.short(lock.spec.key(), &ends_wait, LATE_REPLY);
-        let flag = locked(&cancel.0.is_cancelled);
-        drop(nap(cancel, flag, &slot));
+        state.waits.insert(owner.clone(), sender.clone());
     }
-}
-
-fn begin(lock: &Lock, request: Request, wait: Wait, cancel: &Cancel, slot: Slot) {
-    let (queue, cancel) = (lock.core.queue.clone(), cancel.clone());
-    queue.begin();
-    thread::spawn(move || {
-        let result = request.run(wait);
-        // With the mutex locked, so that no notification is missed between the check and the wait.
-        let flag = locked(&cancel.0.is_cancelled);
-        *locked(&slot) = Some(result);
-        drop(flag);
-        cancel.0.news.notify_all();
-        drop(slot);
-        queue.end();
-    });
-}
-
-/// Waits for a result, for some milliseconds: the request may not have arrived at the server yet.
-fn nap<'a>(cancel: &'a Cancel, flag: MutexGuard<'a, bool>, slot: &Slot) -> MutexGuard<'a, bool> {
-    let waited = cancel.0.news.wait_timeout_while(flag, Duration::from_millis(20), |_| locked(slot).is_none());
-    waited.unwrap_or_else(PoisonError::into_inner).0
-}
-
-fn discard(guard: Guard) -> Result<Guard> {
-    drop(guard);
-    Err(Error::Cancelled)
+    let (clearing, waits) = (core.shared.clearing(), waiting.clone());
+    let run = move || {
+        // If the caller has returned, its guard is dropped here.
+        drop(sender.send(Some(request.run(&waits, wait))));
+        drop(clearing);
+    };
+    let started = thread::Builder::new().spawn(run);
+    if let Err(error) = started {
+        core.shared.end(&owner);
+        locked(&cancel.0).waits.remove(&owner);
+        return Err(Error::Connection { lock: named, error: error.into() });
+    }
+    let mut result = ended.recv().unwrap_or_default();
+    locked(&cancel.0).waits.remove(&owner);
+    if result.is_none() {
+        let now = Instant::now();
+        core.end_wait(waiting, now + lock.spec.lease.max(CANCELLING));
+        result = ended.recv_timeout(left(now + LATE - LATE / 10)).unwrap_or_default();
+        if let Some(Ok(guard)) = result {
+            core.discard(guard);
+            result = None;
+        }
+    }
+    result.unwrap_or(Err(Error::Cancelled { lock: named }))
 }

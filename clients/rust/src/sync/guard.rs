@@ -4,17 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::pool::Line;
+use super::pool::Pooled;
 use super::Core;
 use crate::agenda::Id;
 use crate::hold::{Ended, Hold};
+use crate::shared::Shared;
 use crate::spec::REPORTED;
 use crate::util::{is_not_held, judge_release, SHORT};
 use crate::{Error, Result};
 
 /// A lock that is held and renewed until the guard is released or dropped.
 ///
-/// Dropping the guard releases the lock: at once if the server replies within about two seconds, otherwise in the
+/// Dropping the guard releases the lock: at once if the server replies within a second, otherwise in the
 /// background until the lease expires. Then neither an error nor a loss is reported, so that an early return by `?`
 /// keeps its own error.
 #[must_use = "a guard that is dropped at once holds nothing"]
@@ -26,19 +27,21 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// `sent` is when the granted request was sent.
-    pub(super) fn new(core: Arc<Core>, hold: Arc<Hold>, sent: Instant, line: Option<Line>) -> Self {
+    pub(super) fn new(core: Arc<Core>, hold: Arc<Hold>, pooled: Option<Pooled>) -> Self {
         let spec = &hold.spec;
-        let is_renewed = spec.renew && !spec.session;
-        let due = if is_renewed { sent + spec.lease / 3 } else { hold.until() };
-        let job = (is_renewed || spec.session || spec.watch).then(|| core.queue.keep(&core, due, hold.clone()));
-        if spec.session {
-            core.queue.watch(&core, &hold, line);
+        let due = hold.first_renewal();
+        let is_kept = due.is_some() || spec.session || spec.watch;
+        let job = is_kept.then(|| core.queue.keep(&core, due.unwrap_or_else(|| hold.until()), hold.clone()));
+        let watched = if spec.session {
+            pooled
         } else {
-            line.into_iter().for_each(|line| core.pool.keep(line));
-            if spec.watch {
-                core.queue.watch(&core, &hold, None);
-            }
+            pooled.and_then(|pooled| {
+                pooled.keep();
+                None
+            })
+        };
+        if spec.session || spec.watch {
+            core.watch(&hold, watched);
         }
         Self { core, hold, job, is_released: false }
     }
@@ -75,20 +78,35 @@ impl Guard {
     ///
     /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
     /// not be reached until the lease expired, [`Refused`](Error::Refused).
-    pub fn release(mut self) -> Result<()> {
-        let mut releasing = self.stop();
-        if releasing.ended != Ended::Before {
-            let end = Instant::now() + self.hold.left();
-            super::request::repeat(&self.core, end, &mut |core| releasing.step(core));
-        }
-        releasing.ended.result(&self.hold.spec, releasing.last)
+    pub fn release(self) -> Result<()> {
+        let left = self.hold.left();
+        self.release_within(left)
     }
 
-    /// Ends renewals, and reports no loss from now on. Returns what releases the lock.
+    /// The same, but returns [`Connection`](Error::Connection) after this time, about a second later at most. Then the
+    /// release continues in the background.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`release`](Guard::release).
+    pub fn release_within(mut self, limit: Duration) -> Result<()> {
+        let mut releasing = self.stop();
+        if releasing.ended == Ended::Before {
+            return releasing.ended.result(&self.hold.spec, Ok(()));
+        }
+        let is_released = super::request::repeat(&self.core, Instant::now() + limit, &mut |core| releasing.step(core));
+        self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
+        let (ended, last) = (releasing.ended, std::mem::replace(&mut releasing.last, Ok(())));
+        if !is_released {
+            releasing.continues(&self.core);
+        }
+        ended.result(&self.hold.spec, last)
+    }
+
+    /// From now on there are no renewals, and no loss is reported. Returns what releases the lock.
     fn stop(&mut self) -> Releasing {
         self.is_released = true;
-        self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
-        Releasing::new(self.hold.clone())
+        Releasing::new(&self.core, self.hold.clone())
     }
 
     /// Releases what was granted while the factory was closed.
@@ -105,8 +123,9 @@ impl Drop for Guard {
         let mut releasing = self.stop();
         // Here, because the program may be about to end.
         if releasing.ended != Ended::Before && !releasing.step(&self.core) {
-            self.core.persist(Duration::ZERO, self.hold.left(), move |core| releasing.step(core));
+            releasing.continues(&self.core);
         }
+        self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
     }
 }
 
@@ -118,6 +137,7 @@ impl fmt::Debug for Guard {
 
 /// A release that may have to be sent more than once.
 pub(super) struct Releasing {
+    shared: Arc<Shared>,
     hold: Arc<Hold>,
     /// If it was lost before, NOTHELD does not mean that an earlier release was executed.
     ended: Ended,
@@ -128,16 +148,27 @@ pub(super) struct Releasing {
 
 impl Releasing {
     /// From now on no loss is reported.
-    pub fn new(hold: Arc<Hold>) -> Self {
+    pub fn new(core: &Core, hold: Arc<Hold>) -> Self {
         let (ended, last) = (hold.end(), Err(hold.spec.not_held(REPORTED)));
-        Self { hold, ended, repeated: false, last }
+        Self { shared: core.shared.clone(), hold, ended, repeated: false, last }
+    }
+
+    /// Releases in the background, until the lease expires.
+    pub fn continues(mut self, core: &Arc<Core>) {
+        let (key, end) = (self.hold.spec.clone(), Instant::now() + self.hold.left());
+        core.persist(key.key(), end, move |core| self.step(core));
+    }
+
+    /// Whether it was released before.
+    pub fn is_needless(&self) -> bool {
+        self.ended == Ended::Before
     }
 
     /// Sends the command. Returns whether there was a reply.
     pub fn step(&mut self, core: &Arc<Core>) -> bool {
         let (spec, owner) = (&self.hold.spec, &self.hold.owner);
-        core.shared.remove(owner);
-        let answer = core.pool.short(spec.key(), &spec.release(owner), SHORT);
+        let by = || Instant::now() + SHORT;
+        let answer = core.pool.short(spec.key(), &spec.release(owner), by());
         self.repeated |= answer.unsure;
         let repeated = self.repeated && self.ended == Ended::Held && !self.hold.is_expired();
         match judge_release(answer.reply, repeated) {
@@ -149,7 +180,7 @@ impl Releasing {
                 if answered.as_ref().is_err_and(is_not_held) {
                     // One key of a multi-key lock was lost: the others are released one by one.
                     for command in spec.release_each(owner) {
-                        core.pool.short(spec.key(), &command, SHORT);
+                        core.pool.short(spec.key(), &command, by());
                     }
                 }
                 if self.hold.unsure {
@@ -158,6 +189,15 @@ impl Releasing {
                 self.last = answered.map_err(|error| spec.error(error, &core.pool.nodes));
                 true
             }
+        }
+    }
+}
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        // It has ended, also if it was never executed.
+        if self.ended != Ended::Before {
+            self.shared.remove(&self.hold.owner);
         }
     }
 }

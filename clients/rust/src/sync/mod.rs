@@ -21,31 +21,34 @@ mod request;
 mod watch;
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 pub use cancel::Cancel;
 pub use guard::Guard;
 
+use crate::hold::Hold;
 use crate::lock::Factory;
-use crate::trial::Shared;
-use crate::util::Wait;
+use crate::shared::{Shared, SETTLING};
+use crate::util::{left, Wait};
 use crate::{Result, Settings};
 use background::Queue;
-use pool::Pool;
+use pool::{Pool, Pooled};
 
 /// A factory of locks for threads.
 ///
-/// One thread renews all its locks; a [session](crate::Lock::session), and each key that is
-/// [watched](crate::Lock::watched), has one more.
+/// One thread has the schedule of all renewals, which at most 8 threads for each node execute; a
+/// [session](crate::Lock::session), and each key that is watched, has one more.
 pub type Locks = Factory<Core>;
 
 /// A lock of such a factory.
 pub type Lock = crate::Lock<Core>;
 
 /// What the locks of a factory share.
+#[doc(hidden)]
 pub struct Core {
     pool: Arc<Pool>,
-    shared: Shared,
+    shared: Arc<Shared>,
     queue: Arc<Queue>,
 }
 
@@ -69,15 +72,17 @@ impl Locks {
     pub fn close(&self, limit: Duration) -> bool {
         let core = &self.core;
         let end = Instant::now() + limit;
-        let live = core.shared.close();
-        for (owner, spec) in live.waits {
-            core.persist(Duration::ZERO, limit, move |core| core.clear(&spec, &owner));
+        let (waits, holds) = core.shared.close();
+        for waiting in waits {
+            core.end_wait(waiting, end);
         }
-        for hold in live.holds.into_values() {
-            let mut releasing = guard::Releasing::new(hold);
-            core.persist(Duration::ZERO, limit, move |core| releasing.step(core));
+        for hold in holds {
+            let releasing = guard::Releasing::new(core, hold);
+            if !releasing.is_needless() {
+                releasing.continues(core);
+            }
         }
-        let is_complete = core.queue.settle(end);
+        let is_complete = self.settle(left(end));
         core.queue.close();
         core.pool.close();
         is_complete
@@ -86,7 +91,34 @@ impl Locks {
     /// Waits until everything that was given up or dropped is cleaned up on the server, for at most `limit`. Call it at
     /// the end of a program. Returns whether the clean-up is complete.
     pub fn settle(&self, limit: Duration) -> bool {
-        self.core.queue.settle(Instant::now() + limit)
+        let end = Instant::now() + limit;
+        while !self.core.shared.is_settled() {
+            if left(end).is_zero() {
+                return false;
+            }
+            thread::sleep(SETTLING.min(left(end)));
+        }
+        true
+    }
+}
+
+impl Core {
+    /// Watches a hold from now on; `pooled` is a session's connection.
+    fn watch(self: &Arc<Self>, hold: &Arc<Hold>, mut pooled: Option<Pooled>) {
+        let (core, watched) = (Arc::downgrade(self), hold.clone());
+        self.queue.step(self, hold.spec.key(), Instant::now(), move || {
+            core.upgrade().iter().for_each(|core| watch::start(core, &watched, pooled.take()));
+            None
+        });
+    }
+
+    /// Drops a guard in the background.
+    fn discard(self: &Arc<Self>, guard: Guard) {
+        let (key, mut guard) = (guard.keys()[0].clone(), Some(guard));
+        self.persist(&key, Instant::now(), move |_| {
+            drop(guard.take());
+            true
+        });
     }
 }
 
@@ -97,7 +129,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`Option`](crate::Error::Option), [`Deadlock`](crate::Error::Deadlock),
+    /// [`InvalidOption`](crate::Error::InvalidOption), [`Deadlock`](crate::Error::Deadlock),
     /// [`NoReplicas`](crate::Error::NoReplicas), [`Refused`](crate::Error::Refused),
     /// [`NoModule`](crate::Error::NoModule), [`Closed`](crate::Error::Closed);
     /// [`Connection`](crate::Error::Connection) if no connection ever succeeded
@@ -134,7 +166,11 @@ impl Lock {
 
     fn acquire(&self, wait: Wait) -> Result<Guard> {
         match &self.cancel {
-            None => request::Request::new(self).run(wait),
+            None => {
+                let request = request::Request::new(self);
+                let waiting = request.begin()?;
+                request.run(&waiting, wait)
+            }
             Some(cancel) => cancel::acquire(self, wait, cancel),
         }
     }

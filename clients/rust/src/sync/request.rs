@@ -2,14 +2,17 @@
 
 use std::sync::{mpsc, Arc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::pool::Line;
+use redis::ErrorKind;
+
+use super::pool::{Pooled, Sent};
 use super::{Core, Guard, Lock};
 use crate::hold::{Hold, OnLost};
+use crate::shared::Waiting;
 use crate::spec::{new_owner, Kind, Spec};
 use crate::trial::{held_by, Trial};
-use crate::util::{judge, Pause, Verdict, Wait, LATE, LATER, LATE_REPLY, PATIENCE, SHORT};
+use crate::util::{judge, left, Pause, Verdict, Wait, CANCELLING, LATE, LATE_REPLY, SHORT};
 use crate::{Error, Result};
 
 /// One owner's request for a lock.
@@ -35,89 +38,103 @@ impl Request {
         }
     }
 
+    /// Begins it, before anything is sent.
+    pub fn begin(&self) -> Result<Arc<Waiting>> {
+        self.core.shared.begin(&self.owner, &self.spec)
+    }
+
     /// Repeats the request until it ends. After an error, nothing of it is left on the server, or soon.
-    pub fn run(mut self, wait: Wait) -> Result<Guard> {
-        self.core.shared.begin(&self.owner, &self.spec)?;
-        let result = self.attempts(Trial::new(wait));
-        self.core.shared.end(&self.owner);
-        match result {
-            Ok((granted, sent, line)) => self.granted(granted, sent, line),
+    pub fn run(mut self, waiting: &Waiting, wait: Wait) -> Result<Guard> {
+        let (core, owner) = (self.core.clone(), self.owner.clone());
+        let result = match self.attempts(waiting, Trial::new(wait)) {
+            Ok((granted, sent, pooled)) => self.granted((granted, sent), pooled),
             Err(error) => {
                 if self.unsure {
                     give_up(&self.core, self.spec, self.owner, wait);
                 }
                 Err(error)
             }
-        }
+        };
+        core.shared.end(&owner);
+        result
     }
 
     /// The reply, when its request was sent, and its connection.
-    fn attempts(&mut self, mut trial: Trial) -> Result<(i64, Instant, Option<Line>)> {
+    fn attempts(&mut self, waiting: &Waiting, mut trial: Trial) -> Result<(i64, Instant, Option<Pooled>)> {
         let (core, spec) = (self.core.clone(), self.spec.clone());
         let (shared, pool) = (&core.shared, &core.pool);
         loop {
-            if self.is_cancelled() {
-                self.unsure = true;
-                return Err(Error::Cancelled);
+            if let Some(error) = self.ended() {
+                return Err(error);
             }
-            if shared.is_closed() {
-                self.unsure = true;
-                return Err(Error::Closed { lock: spec.to_string() });
-            }
-            let sent = Instant::now();
+            let began = Instant::now();
             let call = trial.next_call(shared, &spec);
-            let answer = pool.call(spec.key(), trial.connect_within(shared), call.block.is_some(), &|| {
+            let tries = call.block.is_none() && !spec.session;
+            let answer = pool.call(spec.key(), trial.connect_by(shared), tries, &|| {
+                shared.sends(waiting)?;
+                if self.is_cancelled() {
+                    return Err((ErrorKind::InvalidClientConfig, "the wait was cancelled").into());
+                }
                 let call = trial.next_call(shared, &spec);
-                (spec.acquire(&self.owner, call.block), call.listen + spec.replicas_time())
+                let (command, by) = (spec.acquire(&self.owner, call.block), call.by + spec.replicas_time());
+                Ok(Sent { command, by, is_long: call.is_long })
             });
             match judge(answer.reply) {
-                Verdict::Done(granted) => return Ok((granted, sent, answer.line)),
+                Verdict::Done(granted) => return Ok((granted, began, answer.pooled)),
+                _ if shared.is_closed() || self.is_cancelled() => self.unsure |= waiting.is_sent(),
                 Verdict::Never(error) => return Err(spec.error(error, &pool.nodes)),
                 Verdict::Null => {
-                    answer.line.into_iter().for_each(|line| pool.keep(line));
-                    if !trial.goes_on() && !shared.is_closed() && !self.is_cancelled() {
-                        return Err(self.over(trial));
+                    answer.pooled.into_iter().for_each(Pooled::keep);
+                    if !trial.continues(call.block, began.elapsed()) {
+                        return Err(self.ended().unwrap_or_else(|| self.error(trial)));
                     }
                 }
                 // Its connection was closed to end the blocking call, and its place in the queue is reserved.
                 Verdict::Again(error) if call.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
                 Verdict::Again(error) => {
                     self.unsure |= answer.unsure;
-                    match trial.failed(shared, &spec, &pool.nodes, error, sent.elapsed()) {
+                    match trial.failed(shared, &spec, &pool.nodes, error, began.elapsed()) {
                         Some(pause) => thread::sleep(pause),
-                        None => return Err(self.over(trial)),
+                        None => return Err(self.error(trial)),
                     }
-                    if trial.is_over(shared) {
-                        return Err(self.over(trial));
+                    if trial.has_ended(shared) {
+                        return Err(self.error(trial));
                     }
                 }
             }
         }
     }
 
-    /// The error in the end, with the names of the holders if there is time to ask for them.
-    fn over(&self, trial: Trial) -> Error {
-        let (mut error, asks) = trial.over(&self.spec, &self.core.pool.nodes);
-        let Some(listen) = asks.filter(|listen| !listen.is_zero()) else { return error };
-        for key in &self.spec.keys {
-            if let Ok(info) = self.core.pool.short(key, &Spec::info(key), listen).reply {
-                error = held_by(error, &info);
-            }
-            if matches!(&error, Error::NotAcquired(known) if !known.holders.is_empty()) {
-                break;
-            }
+    /// Why it must not be continued.
+    fn ended(&self) -> Option<Error> {
+        let lock = || self.spec.to_string();
+        if self.is_cancelled() {
+            return Some(Error::Cancelled { lock: lock() });
         }
-        error
+        self.core.shared.is_closed().then(|| Error::Closed { lock: lock() })
     }
 
     fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(super::Cancel::is_cancelled)
     }
 
-    fn granted(self, granted: i64, sent: Instant, line: Option<Line>) -> Result<Guard> {
+    /// The error in the end, with the names of the holders if there is time to request them.
+    fn error(&self, trial: Trial) -> Error {
+        let (mut error, by) = trial.error(&self.spec, &self.core.pool.nodes);
+        let Some(by) = by else { return error };
+        for key in self.spec.keys.iter().take_while(|_| !left(by).is_zero()) {
+            let info = self.core.pool.short(key, &Spec::info(key), by).reply;
+            if info.is_ok_and(|info| held_by(&mut error, &info)) {
+                break;
+            }
+        }
+        error
+    }
+
+    fn granted(self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {
         let hold = Arc::new(Hold::new(self.spec, self.owner, granted, self.unsure, self.on_lost));
         let is_open = self.core.shared.add(&hold);
-        let guard = Guard::new(self.core, hold, sent, line);
+        let guard = Guard::new(self.core, hold, pooled);
         if is_open {
             return Ok(guard);
         }
@@ -127,55 +144,38 @@ impl Request {
 
 /// Cancels a request on the server: here for as long as an acquisition may be late, and then in the background.
 fn give_up(core: &Arc<Core>, spec: Arc<Spec>, owner: String, wait: Wait) {
-    let later = (spec.clone(), owner.clone());
-    let lease = spec.lease.max(PATIENCE);
+    let end = Instant::now() + spec.lease.max(CANCELLING);
     let here = match wait.end() {
-        Some(end) if wait.has_timed_out() => (end + LATE - LATE / 10).saturating_duration_since(Instant::now()),
-        _ => LATE_REPLY,
+        Some(end) if wait.has_timed_out() => end + LATE - LATE / 10,
+        _ => Instant::now() + LATE_REPLY,
     };
-    core.persist(here, lease, move |core| core.clear(&spec, &owner));
+    let (ended, waits) = mpsc::channel();
+    let later = (spec.clone(), owner.clone());
+    let key = spec.clone();
+    core.persist(key.key(), end, move |core| {
+        let is_cleared = core.clear(&spec, &owner);
+        is_cleared.then(|| ended.send(()));
+        is_cleared
+    });
+    let _ = waits.recv_timeout(left(here));
     core.clear_later(later.0, later.1);
 }
 
 impl Core {
     /// Ends a wait, or releases the hold. Returns whether the server has replied.
     pub(super) fn clear(&self, spec: &Spec, owner: &str) -> bool {
-        let reply = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).reply;
+        let by = Instant::now() + SHORT;
+        let reply = self.pool.short(spec.key(), &spec.cancel(owner), by).reply;
         let reply = match judge(reply) {
-            Verdict::Done(0) if spec.kind == Kind::Multi => {
-                self.pool.short(spec.key(), &spec.release(owner), SHORT).reply
-            }
+            Verdict::Done(0) if spec.kind == Kind::Multi => self.pool.short(spec.key(), &spec.release(owner), by).reply,
             Verdict::Again(_) => return false,
             _ => return true,
         };
         !matches!(judge(reply), Verdict::Again(_))
     }
-
-    /// The same once more a little later, when a request that was delayed by the network has arrived.
-    pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
-        self.queue.clear(self.clone(), Instant::now() + LATER, spec, owner);
-    }
-
-    /// Repeats `step` on a thread until it returns true, for `all` at most. Waits for `here` until then.
-    pub(super) fn persist(
-        self: &Arc<Self>,
-        here: Duration,
-        all: Duration,
-        mut step: impl FnMut(&Arc<Core>) -> bool + Send + 'static,
-    ) {
-        let end = Instant::now() + all;
-        let core = self.clone();
-        let (done, ended) = mpsc::channel();
-        self.queue.begin();
-        thread::spawn(move || {
-            repeat(&core, end, &mut step);
-            core.queue.end();
-            let _ = done.send(());
-        });
-        let _ = ended.recv_timeout(here);
-    }
 }
 
+/// Repeats `step` here until it returns true. Returns false if it has not until `end`.
 pub(super) fn repeat(core: &Arc<Core>, end: Instant, step: &mut impl FnMut(&Arc<Core>) -> bool) -> bool {
     let mut pause = Pause::new();
     while !step(core) {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::{Client, Connection, FromRedisValue};
+use redis::{Client, Connection, ConnectionAddr, FromRedisValue};
 
 pub struct Server {
     process: Child,
@@ -92,8 +92,63 @@ impl Server {
         }
     }
 
+    pub fn port(&self) -> u16 {
+        match self.client.get_connection_info().addr() {
+            ConnectionAddr::Tcp(_, port) => *port,
+            _ => unreachable!(),
+        }
+    }
+
+    /// Stops the process until the result is dropped.
+    pub fn stopped(&self) -> Stopped {
+        let stopped = Stopped(self.process.id());
+        stopped.signal("-STOP");
+        stopped
+    }
+
+    /// How often a command was executed.
+    pub fn calls(&mut self, command: &str) -> u64 {
+        let stats: String = self.say(&["INFO", "commandstats"]);
+        let calls = stats.split(&format!("cmdstat_{command}:calls=")).nth(1);
+        calls.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+    }
+
+    /// The ids of the clients whose last command was this one.
+    pub fn whose_last(&mut self, command: &str) -> Vec<String> {
+        let named = format!(" cmd={command} ");
+        let list: String = self.say(&["CLIENT", "LIST"]);
+        let lines = list.lines().filter(|line| line.contains(&named));
+        lines.map(|line| line.split(' ').next().unwrap().to_string()).collect()
+    }
+
+    /// Ends the waits for this key.
+    pub fn cancel_all(&mut self, key: &str) {
+        let info: std::collections::HashMap<String, redis::Value> = self.say(&["LOCK.INFO", key]);
+        let waiters: Vec<std::collections::HashMap<String, redis::Value>> =
+            redis::from_redis_value_ref(&info["waiters"]).unwrap();
+        for waiter in waiters {
+            let owner: String = redis::from_redis_value_ref(&waiter["owner"]).unwrap();
+            assert_eq!(self.say::<u32>(&["LOCK.CANCEL", key, &owner]), 1);
+        }
+    }
+
     pub fn is_held(&mut self, key: &str) -> bool {
         self.say::<bool>(&["EXISTS", key])
+    }
+}
+
+/// A process that is stopped.
+pub struct Stopped(u32);
+
+impl Stopped {
+    fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.0.to_string()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.signal("-CONT");
     }
 }
 
@@ -103,6 +158,27 @@ impl Drop for Server {
         self.process.wait().unwrap();
         std::fs::remove_dir_all(&self.folder).unwrap();
     }
+}
+
+/// Three masters, each with a third of the slots, in order.
+pub fn cluster() -> Vec<Server> {
+    let arguments = || ["--cluster-enabled", "yes", "--cluster-port", &free_port().to_string()].map(Into::into).into();
+    let mut nodes: Vec<Server> = (0..3).map(|_| Server::with(arguments)).collect();
+    let seed = nodes[0].port().to_string();
+    let [_, bus]: [String; 2] = nodes[0].say(&["CONFIG", "GET", "cluster-port"]);
+    for (part, node) in (0..).zip(&mut nodes) {
+        let (first, end) = (16_384 * part / 3, 16_384 * (part + 1) / 3);
+        node.say::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &(end - 1).to_string()]);
+        node.say::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(part + 1).to_string()]);
+        node.say::<()>(&["CLUSTER", "MEET", "127.0.0.1", &seed, &bus]);
+    }
+    for node in &mut nodes {
+        until("the cluster", || {
+            let info: String = node.say(&["CLUSTER", "INFO"]);
+            (info.contains("cluster_size:3\r") && info.contains("cluster_state:ok")).then_some(())
+        });
+    }
+    nodes
 }
 
 /// A port on which no process listens now.

@@ -14,10 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use redis::cluster::ClusterClient;
-use redis::{cmd, ConnectionAddr, Value};
+use redis::{cmd, Value};
 use tokio::time::timeout;
 
-use common::{free_port, until, Server};
+use common::{cluster, Server};
 
 #[test]
 fn the_page_has_what_is_tested_here() {
@@ -86,38 +86,10 @@ async fn giving_up_leaves_nothing() {
     server.free("a");
 }
 
-/// Three masters, each with a third of the slots, in order.
-fn cluster() -> Vec<Server> {
-    let arguments = || ["--cluster-enabled", "yes", "--cluster-port", &free_port().to_string()].map(Into::into).into();
-    let mut nodes: Vec<Server> = (0..3).map(|_| Server::with(arguments)).collect();
-    let seed = port(&nodes[0]).to_string();
-    let [_, bus]: [String; 2] = nodes[0].say(&["CONFIG", "GET", "cluster-port"]);
-    for (part, node) in (0..).zip(&mut nodes) {
-        let (first, end) = (16_384 * part / 3, 16_384 * (part + 1) / 3);
-        node.say::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &(end - 1).to_string()]);
-        node.say::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(part + 1).to_string()]);
-        node.say::<()>(&["CLUSTER", "MEET", "127.0.0.1", &seed, &bus]);
-    }
-    for node in &mut nodes {
-        until("the cluster", || {
-            let info: String = node.say(&["CLUSTER", "INFO"]);
-            (info.contains("cluster_size:3\r") && info.contains("cluster_state:ok")).then_some(())
-        });
-    }
-    nodes
-}
-
-fn port(server: &Server) -> u16 {
-    match server.client.get_connection_info().addr() {
-        ConnectionAddr::Tcp(_, port) => *port,
-        _ => unreachable!(),
-    }
-}
-
 #[test]
 fn a_routed_command_is_sent_to_its_node_at_once() {
     let mut nodes = cluster();
-    let client = ClusterClient::new(vec![format!("redis://127.0.0.1:{}/", port(&nodes[0]))]).unwrap();
+    let client = ClusterClient::new(vec![format!("redis://127.0.0.1:{}/", nodes[0].port())]).unwrap();
     let mut connection = client.get_connection().unwrap();
     for (key, node) in [("b", 0), ("c", 1), ("a", 2)] {
         let keys = [format!("{{{key}}}1"), format!("{{{key}}}2")];

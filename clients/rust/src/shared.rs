@@ -1,0 +1,138 @@
+//! What the acquisitions of a factory share, the same for both flavours: what `close` ends.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisResult};
+
+use crate::hold::Hold;
+use crate::nodes::Nodes;
+use crate::spec::Spec;
+use crate::util::locked;
+use crate::{Error, Settings};
+
+/// How often `close` and `settle` check whether everything has ended.
+pub(crate) const SETTLING: Duration = Duration::from_millis(2);
+
+pub(crate) struct Shared {
+    pub max_block: Duration,
+    pub connect_timeout: Duration,
+    /// Whether a connection has ever succeeded.
+    pub connected: Arc<AtomicBool>,
+    is_closed: AtomicBool,
+    state: Mutex<State>,
+}
+
+/// What a factory has in use: waits and holds by their owners, and the number of clean-ups.
+#[derive(Default)]
+struct State {
+    waits: HashMap<String, Arc<Waiting>>,
+    holds: HashMap<String, Arc<Hold>>,
+    clearing: usize,
+}
+
+/// An acquisition that has not ended.
+pub(crate) struct Waiting {
+    pub spec: Arc<Spec>,
+    pub owner: String,
+    is_sent: AtomicBool,
+}
+
+impl Waiting {
+    /// Whether anything was sent.
+    pub fn is_sent(&self) -> bool {
+        self.is_sent.load(Ordering::SeqCst)
+    }
+}
+
+/// A clean-up that has not ended.
+pub(crate) struct Clearing(Arc<Shared>);
+
+impl Drop for Clearing {
+    fn drop(&mut self) {
+        locked(&self.0.state).clearing -= 1;
+    }
+}
+
+impl Shared {
+    /// The parts of the settings.
+    pub fn new(settings: Settings) -> (Arc<Self>, Nodes) {
+        let Settings { nodes, max_block, connect_timeout } = settings;
+        let (connected, is_closed, state) = Default::default();
+        (Arc::new(Self { max_block, connect_timeout, connected, is_closed, state }), nodes)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Begins an acquisition, before anything is sent.
+    pub fn begin(&self, owner: &str, spec: &Arc<Spec>) -> Result<Arc<Waiting>, Error> {
+        spec.check(self.max_block)?;
+        let waiting = Arc::new(Waiting { spec: spec.clone(), owner: owner.to_string(), is_sent: false.into() });
+        let mut state = locked(&self.state);
+        if self.is_closed() {
+            return Err(Error::Closed { lock: spec.to_string() });
+        }
+        state.waits.insert(owner.to_string(), waiting.clone());
+        Ok(waiting)
+    }
+
+    /// Called before a request is sent; it must not be if the factory has been closed.
+    pub fn sends(&self, waiting: &Waiting) -> RedisResult<()> {
+        waiting.is_sent.store(true, Ordering::SeqCst);
+        if self.is_closed() {
+            return Err((ErrorKind::InvalidClientConfig, "these locks are closed").into());
+        }
+        Ok(())
+    }
+
+    /// Ends an acquisition.
+    pub fn end(&self, owner: &str) {
+        locked(&self.state).waits.remove(owner);
+    }
+
+    /// Whether something of this acquisition may still be on the server, or arrive there.
+    pub fn may_wait(&self, waiting: &Waiting) -> bool {
+        waiting.is_sent() && locked(&self.state).waits.contains_key(&waiting.owner)
+    }
+
+    /// Ends an acquisition with a hold. Returns false if the factory has been closed.
+    pub fn add(&self, hold: &Arc<Hold>) -> bool {
+        let mut state = locked(&self.state);
+        let is_open = !self.is_closed();
+        if is_open {
+            state.waits.remove(&hold.owner);
+            state.holds.insert(hold.owner.clone(), hold.clone());
+        }
+        is_open
+    }
+
+    /// A hold was released, or cannot be.
+    pub fn remove(&self, owner: &str) {
+        locked(&self.state).holds.remove(owner);
+    }
+
+    /// What is to be ended, the first time.
+    pub fn close(&self) -> (Vec<Arc<Waiting>>, Vec<Arc<Hold>>) {
+        let state = locked(&self.state);
+        if self.is_closed.swap(true, Ordering::SeqCst) {
+            return Default::default();
+        }
+        (state.waits.values().cloned().collect(), state.holds.values().cloned().collect())
+    }
+
+    /// Counts a clean-up until the result is dropped.
+    pub fn clearing(self: &Arc<Self>) -> Clearing {
+        locked(&self.state).clearing += 1;
+        Clearing(self.clone())
+    }
+
+    /// Whether no clean-up is in progress, and no release if the factory has been closed.
+    pub fn is_settled(&self) -> bool {
+        let state = locked(&self.state);
+        state.clearing == 0 && (!self.is_closed() || state.holds.is_empty())
+    }
+}
