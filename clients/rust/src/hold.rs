@@ -217,6 +217,47 @@ impl Hold {
     }
 }
 
+/// What the guards of both flavours have in common.
+macro_rules! accessors {
+    () => {
+        impl Guard {
+            /// The name of the owner, `host:pid:random`.
+            pub fn owner(&self) -> &str {
+                &self.hold.owner
+            }
+
+            /// The lock's key, or keys.
+            pub fn keys(&self) -> &[Vec<u8>] {
+                &self.hold.spec.keys
+            }
+
+            /// The fencing token, if the lock is [fenced](crate::Lock::fenced).
+            pub fn token(&self) -> Option<u64> {
+                self.hold.token
+            }
+
+            /// How many permits of a semaphore it holds; 1 for a lock.
+            pub fn permits(&self) -> u32 {
+                self.hold.spec.permits()
+            }
+
+            /// Whether the lock is known to be lost: the server reported it, or the hold was not confirmed for as long as its
+            /// lease.
+            pub fn is_lost(&self) -> bool {
+                self.hold.is_lost()
+            }
+        }
+
+        impl std::fmt::Debug for Guard {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct("Guard");
+                shown.field("owner", &self.owner()).field("is_lost", &self.is_lost()).finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(crate) use accessors;
+
 /// What a hold was when its release began.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {

@@ -7,6 +7,7 @@
 mod agenda;
 mod error;
 mod hold;
+mod idle;
 mod lock;
 mod nodes;
 mod settings;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
 /// How long a short command, or a new connection, may take.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
@@ -121,6 +121,14 @@ impl Wait {
     }
 }
 
+/// A command, and by when its reply must have been received.
+pub(crate) struct Sent {
+    pub command: Cmd,
+    pub by: Instant,
+    /// Whether a server without a reply by then is unresponsive, and not only slow.
+    pub is_long: bool,
+}
+
 /// In milliseconds, rounded up; never 0, which would mean no limit.
 pub(crate) fn at_least_1_ms(time: Duration) -> u64 {
     (time.as_micros().div_ceil(1000) as u64).max(1)
@@ -179,6 +187,17 @@ pub(crate) fn again(error: &RedisError) -> bool {
 /// Whether the server has as many clients as it accepts. It replies so to a new connection.
 pub(crate) fn is_full(error: &RedisError) -> bool {
     error.detail().is_some_and(|text| text.contains("max number of clients"))
+}
+
+/// Whether the reply was lost, or may still come.
+pub(crate) fn is_lost(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse)
+}
+
+/// Whether a server with this transient error is slow, or full: then its idle connections are good, and it is the right
+/// one.
+pub(crate) fn is_slow(error: &RedisError, is_connected: bool, is_long: bool) -> bool {
+    is_full(error) || is_connected && error.is_timeout() && !is_long
 }
 
 /// The connection error for a time-out that was detected here.

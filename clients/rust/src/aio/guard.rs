@@ -1,6 +1,5 @@
 //! A lock that is held.
 
-use std::fmt;
 use std::future::{pending, Future};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -72,32 +71,6 @@ impl Guard {
         Ok(guard)
     }
 
-    /// The name of the owner, `host:pid:random`.
-    pub fn owner(&self) -> &str {
-        &self.hold.owner
-    }
-
-    /// The lock's key, or keys.
-    pub fn keys(&self) -> &[Vec<u8>] {
-        &self.hold.spec.keys
-    }
-
-    /// The fencing token, if the lock is [fenced](crate::Lock::fenced).
-    pub fn token(&self) -> Option<u64> {
-        self.hold.token
-    }
-
-    /// How many permits of a semaphore it holds; 1 for a lock.
-    pub fn permits(&self) -> u32 {
-        self.hold.spec.permits()
-    }
-
-    /// Whether the lock is known to be lost: the server reported it, or the hold was not confirmed for as long as its
-    /// lease.
-    pub fn is_lost(&self) -> bool {
-        self.hold.is_lost()
-    }
-
     /// Completes when the lock is lost, and never if it is released. From the first call on, the
     /// server notifies the client of it.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
@@ -164,11 +137,7 @@ impl Drop for Guard {
     }
 }
 
-impl fmt::Debug for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("owner", &self.owner()).field("is_lost", &self.is_lost()).finish_non_exhaustive()
-    }
-}
+crate::hold::accessors!();
 
 /// A release that may have to be sent more than once.
 pub(super) struct Releasing {

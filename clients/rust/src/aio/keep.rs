@@ -9,11 +9,11 @@ use redis::{Cmd, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout_at};
 
-use super::pool::{Pooled, Sent};
+use super::pool::Pooled;
 use super::Core;
 use crate::agenda::{Agenda, Id};
 use crate::hold::{Hold, Watched};
-use crate::util::{is_not_held, judge, left, locked, Pause, Verdict, SHORT};
+use crate::util::{is_not_held, judge, left, locked, Pause, Sent, Verdict, SHORT};
 
 /// When which leases are to be renewed, or expire. One task handles all of them.
 #[derive(Default)]
@@ -104,16 +104,7 @@ impl Core {
         let mut last = Verdict::Null;
         for command in hold.spec.renew(&hold.owner) {
             let by = hold.short() + hold.spec.replicas_time();
-            // The server lets what follows on a connection wait for the replicas, too.
-            let reply = if hold.spec.replicas.is_none() {
-                self.pool.short(hold.spec.key(), &command, by).await.reply
-            } else {
-                let sending = || Ok(Sent { command: command.clone(), by, is_long: true });
-                let answer = self.pool.call(hold.spec.key(), by, true, &sending).await;
-                answer.pooled.into_iter().for_each(Pooled::keep);
-                answer.reply
-            };
-            last = judge(reply);
+            last = judge(self.pool.short(hold.spec.key(), &command, by).await.reply);
             if !matches!(last, Verdict::Done(_)) {
                 break;
             }

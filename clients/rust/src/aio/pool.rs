@@ -1,5 +1,4 @@
-//! The crate's own connections: to each node one for all short commands, and one for each command that may wait, which
-//! is kept for the next one.
+//! The crate's own connections. Each is used by one request at a time, and kept for the next one.
 //!
 //! redis-rs's connections can be shared, but a command that blocks would block all others. redis-rs's time-out for
 //! replies, which leaves the command waiting on the server, is turned off here.
@@ -11,45 +10,23 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{cmd, AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, Value};
-use tokio::sync::oneshot;
+use redis::{cmd, AsyncConnectionConfig, Client, Cmd, RedisResult, Value};
+use tokio::sync::{oneshot, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{timeout, timeout_at};
 
+use crate::idle::{Idle, MANY};
 use crate::nodes::{Name, Nodes, Target, REDIRECTIONS};
-use crate::util::{again, checked_by, is_full, left, locked, timed_out, SHORT, STALE};
-
-/// How many idle connections to a node are kept.
-const MANY: usize = 16;
+use crate::util::{again, checked_by, is_lost, is_slow, left, locked, timed_out, Sent, SHORT};
 
 pub(crate) struct Pool {
     pub nodes: Nodes,
     connected: Arc<AtomicBool>,
-    is_closed: AtomicBool,
-    state: Mutex<HashMap<Name, Arc<Node>>>,
-    /// Locked while the nodes are queried.
-    looking_up: tokio::sync::Mutex<()>,
+    idle: Mutex<Idle<MultiplexedConnection>>,
+    /// For each node: how many more connections can be used for short commands, or be opened.
+    places: Mutex<HashMap<(Name, bool), Arc<Semaphore>>>,
 }
 
-/// The connections to a node.
-#[derive(Default)]
-struct Node {
-    /// Idle connections for waits, with the time since when they are.
-    idle: Mutex<Vec<(MultiplexedConnection, Instant)>>,
-    /// The connection for short commands, with the time of its last use, and its number.
-    short: Mutex<Option<(MultiplexedConnection, Instant, u64)>>,
-    /// Locked while `short` is being opened or checked.
-    opening: tokio::sync::Mutex<u64>,
-}
-
-/// A command, and by when its reply must have been received. Without a reply by then the server is considered
-/// unresponsive, if `is_long`.
-pub(crate) struct Sent {
-    pub command: Cmd,
-    pub by: Instant,
-    pub is_long: bool,
-}
-
-/// What returns the command; it is called for each attempt to send it.
+/// What returns a command; it is called for each attempt to send it.
 pub(crate) type Sending<'a> = &'a (dyn Fn() -> RedisResult<Sent> + Send + Sync);
 
 /// The result of a command.
@@ -61,13 +38,13 @@ pub(crate) struct Answer {
     pub unsure: bool,
 }
 
-/// A connection, and its node. It is closed when this is dropped, unless it is the one for short commands.
+/// A connection that is in use. It is closed when this is dropped.
 pub(crate) struct Pooled {
     pool: Arc<Pool>,
-    node: Arc<Node>,
+    name: Name,
     connection: MultiplexedConnection,
-    /// The number of the connection for short commands.
-    number: Option<u64>,
+    /// Of a connection for short commands.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Pooled {
@@ -79,68 +56,44 @@ impl Pooled {
 
     /// Keeps it for the next request.
     pub fn keep(self) {
-        let mut idle = locked(&self.node.idle);
-        if self.number.is_none() && idle.len() < MANY && !self.pool.is_closed.load(Ordering::SeqCst) {
-            idle.push((self.connection, Instant::now()));
-        }
-    }
-
-    async fn send(
-        &mut self,
-        target: &Target,
-        by: Instant,
-        sending: Sending<'_>,
-        unsure: &mut bool,
-        is_long: &mut bool,
-    ) -> RedisResult<Value> {
-        if target.asking {
-            self.query(&cmd("ASKING"), by).await?;
-        }
-        let sent = sending()?;
-        *is_long = sent.is_long;
-        let reply = self.query(&sent.command, sent.by).await;
-        *unsure |= reply.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse));
-        reply
+        locked(&self.pool.idle).keep(&self.name, self.place.is_some(), self.connection);
     }
 }
 
 impl Pool {
     pub fn new(nodes: Nodes, connected: Arc<AtomicBool>) -> Self {
-        let (is_closed, state, looking_up) = Default::default();
-        Self { nodes, connected, is_closed, state, looking_up }
-    }
-
-    /// Sends a command to the node of `key`. The connection must be open at `by`. A connection for short commands is
-    /// open before, unless it only `tries`.
-    pub async fn call(self: &Arc<Self>, key: &[u8], by: Instant, tries: bool, sending: Sending<'_>) -> Answer {
-        self.send_to(key, by, [false, !tries], sending).await
+        Self { nodes, connected, idle: Mutex::default(), places: Mutex::default() }
     }
 
     /// Sends a short command, which must have a reply at `by`.
     pub async fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant) -> Answer {
         let is_long = left(by) >= SHORT - SHORT / 10;
-        self.send_to(key, by, [true, true], &|| Ok(Sent { command: command.clone(), by, is_long })).await
+        let sending = || Ok(Sent { command: command.clone(), by, is_long });
+        let mut answer = self.send(key, by, [true, false], &sending).await;
+        answer.pooled.take().into_iter().for_each(Pooled::keep);
+        answer
+    }
+
+    /// Sends a command to the node of `key`. The connection must be open at `by`. `sending` is called for each attempt.
+    /// A connection for short commands is open before, unless it only `tries`.
+    pub async fn call(self: &Arc<Self>, key: &[u8], by: Instant, tries: bool, sending: Sending<'_>) -> Answer {
+        self.send(key, by, [false, !tries], sending).await
     }
 
     /// Closes the idle connections, and later those that are given back.
     pub fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
-        locked(&self.state).clear();
+        locked(&self.idle).close();
     }
 
-    fn node(&self, name: &Name) -> Arc<Node> {
-        locked(&self.state).entry(name.clone()).or_default().clone()
-    }
-
-    async fn send_to(self: &Arc<Self>, key: &[u8], by: Instant, kind: [bool; 2], sending: Sending<'_>) -> Answer {
-        let (mut unsure, mut is_long) = (false, false);
+    async fn send(self: &Arc<Self>, key: &[u8], by: Instant, kind: [bool; 2], sending: Sending<'_>) -> Answer {
+        let mut unsure = false;
         let mut target = match self.target(key, by).await {
             Ok(target) => target,
             Err(error) => return Answer { reply: Err(error), pooled: None, unsure },
         };
         let mut redirections = REDIRECTIONS;
         loop {
-            let (reply, pooled) = self.attempt(&target, by, kind, sending, &mut unsure, &mut is_long).await;
+            let (reply, pooled, is_long) = self.attempt(&target, by, kind, sending, &mut unsure).await;
             let Err(error) = &reply else { return Answer { reply, pooled, unsure } };
             match self.nodes.redirected(key, error).filter(|_| redirections > 0) {
                 Some(other) => {
@@ -149,11 +102,9 @@ impl Pool {
                 }
                 None if !again(error) => return Answer { reply, pooled, unsure },
                 None => {
-                    // A server that is slow, or full, has good connections, and is the right one.
-                    let is_slow = pooled.is_some() && error.is_timeout() && !is_long;
-                    if !is_slow && !is_full(error) {
+                    if !is_slow(error, pooled.is_some(), is_long) {
                         self.nodes.forget(&target.name);
-                        pooled.into_iter().for_each(|pooled| pooled.node.forget(None));
+                        pooled.iter().for_each(|_| locked(&self.idle).forget(&target.name));
                     }
                     return Answer { reply, pooled: None, unsure };
                 }
@@ -168,138 +119,118 @@ impl Pool {
         [is_short, needs_short]: [bool; 2],
         sending: Sending<'_>,
         unsure: &mut bool,
-        is_long: &mut bool,
-    ) -> (RedisResult<Value>, Option<Pooled>) {
-        let node = self.node(&target.name);
+    ) -> (RedisResult<Value>, Option<Pooled>, bool) {
         loop {
-            let mut short = None;
-            if needs_short && (is_short || locked(&node.short).is_none()) {
-                short = match self.for_short(&node, &target.name, by).await {
-                    Err(error) => return (Err(error), None),
-                    Ok(pooled) => Some(pooled),
-                };
-            }
-            let idle = if is_short { None } else { locked(&node.idle).pop() };
-            let is_kept = idle.is_some() || is_short;
-            let mut pooled = match (short.filter(|_| is_short), idle) {
-                (Some(pooled), _) => pooled,
-                (None, Some((connection, since))) => {
-                    let mut pooled = self.pooled(&node, connection, None);
-                    if since.elapsed() > STALE && pooled.query(&cmd("PING"), checked_by(by)).await.is_err() {
-                        node.forget(None);
-                        continue;
-                    }
-                    pooled
+            if needs_short && !locked(&self.idle).is_ready(&target.name) {
+                match self.take(&target.name, true, by).await {
+                    Err(error) => return (Err(error), None, false),
+                    Ok((pooled, _)) => pooled.keep(),
                 }
-                (None, None) => match self.connect(&node, &target.name, by).await {
-                    Err(error) => return (Err(error), None),
-                    Ok(connection) => self.pooled(&node, connection, None),
-                },
+            }
+            let (mut pooled, is_stale) = match self.take(&target.name, is_short, by).await {
+                Err(error) => return (Err(error), None, false),
+                Ok(taken) => taken,
             };
-            let reply = pooled.send(target, by, sending, unsure, is_long).await;
-            // A kept connection that was closed shows nothing about the state of the server.
-            if is_kept && reply.as_ref().is_err_and(|error| error.is_connection_dropped()) && !left(by).is_zero() {
-                node.forget(pooled.number);
+            if is_stale == Some(true) && pooled.query(&cmd("PING"), checked_by(by)).await.is_err() {
+                locked(&self.idle).forget(&target.name);
                 continue;
             }
-            return (reply, Some(pooled));
-        }
-    }
-
-    fn pooled(self: &Arc<Self>, node: &Arc<Node>, connection: MultiplexedConnection, number: Option<u64>) -> Pooled {
-        Pooled { pool: self.clone(), node: node.clone(), connection, number }
-    }
-
-    /// The connection for short commands, which one caller opens for all.
-    async fn for_short(self: &Arc<Self>, node: &Arc<Node>, name: &Name, by: Instant) -> RedisResult<Pooled> {
-        let fresh = || {
-            let mut short = locked(&node.short);
-            let (connection, since, number) = short.as_mut().filter(|short| short.1.elapsed() <= STALE)?;
-            *since = Instant::now();
-            Some(self.pooled(node, connection.clone(), Some(*number)))
-        };
-        if let Some(pooled) = fresh() {
-            return Ok(pooled);
-        }
-        let late = |_| timed_out("the server has not replied in time");
-        let mut last = timeout_at(by.into(), node.opening.lock()).await.map_err(late)?;
-        if let Some(pooled) = fresh() {
-            return Ok(pooled);
-        }
-        let stale = locked(&node.short).clone();
-        if let Some((connection, _, number)) = stale {
-            let mut pooled = self.pooled(node, connection, Some(number));
-            if pooled.query(&cmd("PING"), checked_by(by)).await.is_ok() {
-                locked(&node.short).iter_mut().for_each(|short| short.1 = Instant::now());
-                return Ok(pooled);
+            let asking = if target.asking { pooled.query(&cmd("ASKING"), by).await.map(drop) } else { Ok(()) };
+            let sent = match asking.and_then(|()| sending()) {
+                Err(error) => return (Err(error), Some(pooled), false),
+                Ok(sent) => sent,
+            };
+            let reply = pooled.query(&sent.command, sent.by).await;
+            *unsure |= reply.as_ref().is_err_and(is_lost);
+            // An idle connection that was closed shows nothing about the state of the server.
+            if is_stale.is_some() && reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
+                locked(&self.idle).forget(&target.name);
+                continue;
             }
-            node.forget(None);
+            return (reply, Some(pooled), sent.is_long);
         }
-        let idle = locked(&node.idle).pop().filter(|(_, since)| since.elapsed() < STALE);
-        let connection = match idle {
-            Some((connection, _)) => connection,
-            None => self.connect(node, name, by).await?,
-        };
-        *last += 1;
-        let pooled = self.pooled(node, connection.clone(), Some(*last));
-        if !self.is_closed.load(Ordering::SeqCst) {
-            *locked(&node.short) = Some((connection, Instant::now(), *last));
+    }
+
+    /// An idle connection and whether it must be checked, or a new one.
+    async fn take(self: &Arc<Self>, name: &Name, is_short: bool, by: Instant) -> RedisResult<(Pooled, Option<bool>)> {
+        let place = if is_short { Some(self.place(name, true, by).await?) } else { None };
+        let idle = locked(&self.idle).take(name, is_short);
+        match idle {
+            Some((connection, is_stale)) => Ok((self.pooled(name, connection, place), Some(is_stale))),
+            None => self.connect(name, place, by).await.map(|pooled| (pooled, None)),
         }
-        Ok(pooled)
+    }
+
+    fn pooled(
+        self: &Arc<Self>,
+        name: &Name,
+        connection: MultiplexedConnection,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Pooled {
+        Pooled { pool: self.clone(), name: name.clone(), connection, place }
+    }
+
+    /// A place for a short command, or to connect.
+    async fn place(&self, name: &Name, is_short: bool, by: Instant) -> RedisResult<OwnedSemaphorePermit> {
+        let places = locked(&self.places)
+            .entry((name.clone(), is_short))
+            .or_insert_with(|| Arc::new(Semaphore::new(MANY)))
+            .clone();
+        let place = timeout_at(by.into(), places.acquire_owned()).await;
+        place.ok().and_then(Result::ok).ok_or_else(|| timed_out("too many connections are in use"))
     }
 
     /// Connects by this time. An attempt that is late continues for a while, and its connection is kept: a try over a
     /// slow network has no time to connect, and the next one needs what it began.
     async fn connect(
         self: &Arc<Self>,
-        node: &Arc<Node>,
         name: &Name,
+        place: Option<OwnedSemaphorePermit>,
         by: Instant,
-    ) -> RedisResult<MultiplexedConnection> {
-        let (pool, name, limit) = (self.clone(), name.clone(), left(by).max(SHORT));
-        let (late, node) = (self.clone(), node.clone());
-        let opening = async move {
-            let opened = timeout(limit, pool.open(&name, limit)).await;
-            opened.unwrap_or_else(|_| Err(timed_out("the server has not replied in time")))
+    ) -> RedisResult<Pooled> {
+        let (opening, limit) = (self.place(name, false, by).await?, left(by).max(SHORT));
+        let (pool, name) = (self.clone(), name.clone());
+        let open = async move {
+            let _opening = opening;
+            let mut connection = connected(&pool.nodes.client(&name)?, limit).await?;
+            if pool.nodes.has_sentinels() {
+                let role = timeout(SHORT, cmd("ROLE").query_async(&mut connection)).await;
+                pool.nodes
+                    .check_role(|| role.unwrap_or_else(|_| Err(timed_out("the server has not replied in time"))))?;
+            }
+            pool.connected.store(true, Ordering::Relaxed);
+            Ok(pool.pooled(&name, connection, place))
         };
-        in_time(by, opening, move |connection| late.pooled(&node, connection, None).keep()).await
+        in_time(by, open, Pooled::keep).await
     }
 
-    async fn open(&self, name: &Name, limit: Duration) -> RedisResult<MultiplexedConnection> {
-        let mut connection = connected(&self.nodes.client(name)?, limit).await?;
-        if self.nodes.has_sentinels() {
-            let role = cmd("ROLE").query_async(&mut connection).await;
-            self.nodes.check_role(|| role)?;
-        }
-        self.connected.store(true, Ordering::Relaxed);
-        Ok(connection)
-    }
-
-    /// The target of a key. If it is not known, one caller queries it for all.
     async fn target(self: &Arc<Self>, key: &[u8], by: Instant) -> RedisResult<Target> {
         if let Some(target) = self.nodes.target(key) {
             return Ok(target);
         }
-        let found = timeout_at(by.into(), async {
-            let _looking_up = self.looking_up.lock().await;
-            if self.nodes.target(key).is_none() {
-                look_up(&self.nodes).await?;
-            }
-            self.nodes.found(key)
-        });
-        found.await.unwrap_or_else(|_| Err(timed_out("no node has replied in time")))
+        let (looking_up, pool) = (self.place(&Name::from(""), false, by).await?, self.clone());
+        let look_up = async move {
+            let _looking_up = looking_up;
+            look_up(&pool.nodes).await
+        };
+        in_time(by, look_up, drop).await?;
+        self.nodes.found(key)
     }
 }
 
-impl Node {
-    /// Closes the idle connections. The one for short commands is closed only if it still has this number.
-    fn forget(&self, number: Option<u64>) {
-        let mut short = locked(&self.short);
-        if number.is_none() || short.as_ref().is_some_and(|short| Some(short.2) == number) {
-            *short = None;
+/// Queries the cluster or the Sentinels, one server after the other until one replies.
+async fn look_up(nodes: &Nodes) -> RedisResult<()> {
+    let mut last = Err(timed_out("no server is named"));
+    for client in nodes.candidates() {
+        let query = nodes.query();
+        let replied = async { query.query_async(&mut connected(&client, SHORT).await?).await };
+        let reply = timeout(SHORT, replied).await.unwrap_or_else(|_| Err(timed_out("no server has replied in time")));
+        last = reply.and_then(|reply| nodes.learn(&client, &reply));
+        if last.is_ok() {
+            break;
         }
-        locked(&self.idle).clear();
     }
+    last
 }
 
 /// The result of a future, if it is complete in time; otherwise it is given to `late` when there is one.
@@ -323,21 +254,4 @@ async fn in_time<T: Send + 'static>(
 async fn connected(client: &Client, limit: Duration) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(None);
     client.get_multiplexed_async_connection_with_config(&config).await
-}
-
-/// Queries the cluster or the Sentinels, one server after the other until one replies.
-async fn look_up(nodes: &Nodes) -> RedisResult<()> {
-    let mut last = Err(timed_out("no server is named"));
-    for client in nodes.candidates() {
-        last = query(&client, &nodes.query()).await.and_then(|reply| nodes.learn(&client, &reply));
-        if last.is_ok() {
-            break;
-        }
-    }
-    last
-}
-
-async fn query(client: &Client, command: &Cmd) -> RedisResult<Value> {
-    let queried = timeout(SHORT, async { command.query_async(&mut connected(client, SHORT).await?).await });
-    queried.await.unwrap_or_else(|_| Err(timed_out("the server has not replied in time")))
 }

@@ -11,13 +11,13 @@ use redis::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::pool::{Answer, Pooled, Sent};
+use super::pool::{Answer, Pooled};
 use super::{Core, Guard, Lock};
 use crate::hold::OnLost;
 use crate::shared::Waiting;
 use crate::spec::{new_owner, Kind, Spec};
 use crate::trial::{held_by, Trial};
-use crate::util::{judge, left, Pause, Verdict, Wait, CANCELLING, LATE, LATER, LATE_REPLY, SHORT};
+use crate::util::{judge, left, Pause, Sent, Verdict, Wait, CANCELLING, LATE, LATER, LATE_REPLY, SHORT};
 use crate::{Error, Result};
 
 /// One owner's request for a lock. Dropping it cancels the request on the server, if it has not ended.

@@ -2,67 +2,22 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{mpsc, Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redis::{cmd, Client, Cmd, Connection, ErrorKind, RedisResult, Value};
+use redis::{cmd, Cmd, Connection, RedisResult, Value};
 
+use crate::idle::{Idle, MANY};
 use crate::nodes::{connect_within, Name, Nodes, Target, REDIRECTIONS};
-use crate::util::{again, checked_by, is_full, left, locked, timed_out, SHORT, STALE};
-
-/// How many connections of each kind to a node are kept; how many are opened at a time; and how many are used for short
-/// commands.
-const MANY: usize = 16;
+use crate::util::{again, checked_by, is_lost, is_slow, left, locked, timed_out, Sent, SHORT};
 
 pub(crate) struct Pool {
     pub nodes: Nodes,
     connected: Arc<AtomicBool>,
-    state: Mutex<State>,
-    /// Notified when a connection for short commands is free, or an attempt to connect has ended.
-    freed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    nodes: HashMap<Name, Node>,
-    is_closed: bool,
-}
-
-/// The connections to a node. At least one is kept for short commands, so that what waits for a lock never takes the last
-/// connection that the server accepts from what releases it.
-#[derive(Default)]
-struct Node {
-    /// Idle connections, with the time since when they are.
-    any: Vec<(Connection, Instant)>,
-    short: Vec<(Connection, Instant)>,
-    /// How many connections are in use for short commands.
-    used: usize,
-    /// How many attempts to connect are in progress: for waits, for short commands.
-    opening: [usize; 2],
-}
-
-impl Node {
-    /// Whether it has a connection for short commands.
-    fn is_ready(&self) -> bool {
-        self.used > 0 || !self.short.is_empty()
-    }
-
-    fn take(&mut self, is_short: bool) -> Option<(Connection, Instant)> {
-        if is_short {
-            self.short.pop().or_else(|| self.any.pop())
-        } else {
-            self.any.pop().or_else(|| if self.short.len() > 1 { self.short.pop() } else { None })
-        }
-    }
-}
-
-/// A command, and by when its reply must have been received. Without a reply by then the server is considered
-/// unresponsive, if `is_long`.
-pub(crate) struct Sent {
-    pub command: Cmd,
-    pub by: Instant,
-    pub is_long: bool,
+    idle: Mutex<Idle<Connection>>,
+    /// For each node: how many more connections can be used for short commands, or be opened.
+    places: Mutex<HashMap<(Name, bool), Arc<Places>>>,
 }
 
 /// The result of a command.
@@ -78,67 +33,50 @@ pub(crate) struct Answer {
 pub(crate) struct Pooled {
     pool: Arc<Pool>,
     name: Name,
-    connection: Option<Connection>,
+    connection: Connection,
     /// The last timeout for replies.
     timeout: Duration,
-    is_short: bool,
-}
-
-impl Drop for Pooled {
-    fn drop(&mut self) {
-        if self.is_short {
-            let mut state = locked(&self.pool.state);
-            let node = state.node(&self.name);
-            node.used -= 1;
-            if node.used + node.opening[1] + 1 >= MANY {
-                self.pool.freed.notify_all();
-            }
-        }
-    }
-}
-
-impl State {
-    fn node(&mut self, name: &Name) -> &mut Node {
-        self.nodes.entry(name.clone()).or_default()
-    }
+    /// Of a connection for short commands.
+    place: Option<Place>,
 }
 
 impl Pooled {
     /// Sends a command, and waits for its reply until `by`. After a connection error it cannot be used any more.
     pub fn query(&mut self, command: &Cmd, by: Instant) -> RedisResult<Value> {
-        let Some(connection) = &mut self.connection else { return Err(timed_out("there is no connection")) };
         // In whole milliseconds, which are mostly the same as before.
         let timeout = Duration::from_millis(left(by).as_micros().div_ceil(1000) as u64);
         if timeout.is_zero() {
-            return Err(timed_out("there is no time for a reply"));
+            return Err(timed_out("the server has not replied in time"));
         }
         if self.timeout != timeout {
-            connection.set_read_timeout(Some(timeout))?;
+            self.connection.set_read_timeout(Some(timeout))?;
             self.timeout = timeout;
         }
-        command.query(connection)
+        command.query(&mut self.connection)
     }
 
     /// Keeps it for the next request.
-    pub fn keep(mut self) {
-        let connection = self.connection.take();
-        let mut state = locked(&self.pool.state);
-        let is_closed = state.is_closed;
-        let node = state.node(&self.name);
-        let idle = if self.is_short { &mut node.short } else { &mut node.any };
-        if !is_closed && idle.len() < MANY {
-            idle.extend(connection.map(|connection| (connection, Instant::now())));
-        }
+    pub fn keep(self) {
+        locked(&self.pool.idle).keep(&self.name, self.place.is_some(), self.connection);
     }
 }
 
 impl Pool {
     pub fn new(nodes: Nodes, connected: Arc<AtomicBool>) -> Self {
-        Self { nodes, connected, state: Mutex::default(), freed: Condvar::new() }
+        Self { nodes, connected, idle: Mutex::default(), places: Mutex::default() }
+    }
+
+    /// Sends a short command, which must have a reply at `by`.
+    pub fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant) -> Answer {
+        let is_long = left(by) >= SHORT - SHORT / 10;
+        let sending = || Ok(Sent { command: command.clone(), by, is_long });
+        let mut answer = self.send(key, by, [true, false], &sending);
+        answer.pooled.take().into_iter().for_each(Pooled::keep);
+        answer
     }
 
     /// Sends a command to the node of `key`. The connection must be open at `by`. `sending` is called for each attempt.
-    /// If it is not `is_short`, a connection for short commands is open before, unless it only `tries`.
+    /// A connection for short commands is open before, unless it only `tries`.
     pub fn call(
         self: &Arc<Self>,
         key: &[u8],
@@ -146,51 +84,29 @@ impl Pool {
         tries: bool,
         sending: &dyn Fn() -> RedisResult<Sent>,
     ) -> Answer {
-        self.send_to(key, by, [false, !tries], sending)
-    }
-
-    /// Sends a short command, which must have a reply at `by`.
-    pub fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant) -> Answer {
-        let is_long = left(by) >= SHORT - SHORT / 10;
-        let sending = || Ok(Sent { command: command.clone(), by, is_long });
-        let mut answer = self.send_to(key, by, [true, false], &sending);
-        answer.pooled.take().into_iter().for_each(Pooled::keep);
-        answer
+        self.send(key, by, [false, !tries], sending)
     }
 
     /// Closes the idle connections, and later those that are given back.
     pub fn close(&self) {
-        let mut state = locked(&self.state);
-        state.is_closed = true;
-        for node in state.nodes.values_mut() {
-            (node.any, node.short) = Default::default();
-        }
+        locked(&self.idle).close();
     }
 
-    fn forget(&self, name: &Name) {
-        let mut state = locked(&self.state);
-        let node = state.node(name);
-        let closed = (std::mem::take(&mut node.any), std::mem::take(&mut node.short));
-        drop(state);
-        drop(closed);
-    }
-
-    fn send_to(
+    fn send(
         self: &Arc<Self>,
         key: &[u8],
         by: Instant,
         kind: [bool; 2],
         sending: &dyn Fn() -> RedisResult<Sent>,
     ) -> Answer {
-        let (mut unsure, mut is_long) = (false, false);
+        let mut unsure = false;
         let mut target = match self.target(key, by) {
             Ok(target) => target,
             Err(error) => return Answer { reply: Err(error), pooled: None, unsure },
         };
         let mut redirections = REDIRECTIONS;
         loop {
-            let sending = || sending().inspect(|sent| is_long = sent.is_long);
-            let (reply, pooled) = self.attempt(&target, by, kind, sending, &mut unsure);
+            let (reply, pooled, is_long) = self.attempt(&target, by, kind, sending, &mut unsure);
             let Err(error) = &reply else { return Answer { reply, pooled, unsure } };
             match self.nodes.redirected(key, error).filter(|_| redirections > 0) {
                 Some(other) => {
@@ -199,13 +115,9 @@ impl Pool {
                 }
                 None if !again(error) => return Answer { reply, pooled, unsure },
                 None => {
-                    // A server that is slow, or full, has good connections, and is the right one.
-                    let is_slow = pooled.is_some() && error.is_timeout() && !is_long;
-                    if !is_slow && !is_full(error) {
+                    if !is_slow(error, pooled.is_some(), is_long) {
                         self.nodes.forget(&target.name);
-                        if pooled.is_some() {
-                            self.forget(&target.name);
-                        }
+                        pooled.iter().for_each(|_| locked(&self.idle).forget(&target.name));
                     }
                     return Answer { reply, pooled: None, unsure };
                 }
@@ -218,157 +130,85 @@ impl Pool {
         target: &Target,
         by: Instant,
         [is_short, needs_short]: [bool; 2],
-        mut sending: impl FnMut() -> RedisResult<Sent>,
+        sending: &dyn Fn() -> RedisResult<Sent>,
         unsure: &mut bool,
-    ) -> (RedisResult<Value>, Option<Pooled>) {
-        if let (true, Err(error)) = (needs_short, self.prepare(&target.name, by)) {
-            return (Err(error), None);
-        }
+    ) -> (RedisResult<Value>, Option<Pooled>, bool) {
         loop {
-            let (mut pooled, since) = match self.take(&target.name, is_short, by) {
-                Err(error) => return (Err(error), None),
+            let is_prepared = !needs_short || locked(&self.idle).is_ready(&target.name);
+            let prepared =
+                if is_prepared { Ok(()) } else { self.take(&target.name, true, by).map(|(pooled, _)| pooled.keep()) };
+            let (mut pooled, is_stale) = match prepared.and_then(|()| self.take(&target.name, is_short, by)) {
+                Err(error) => return (Err(error), None, false),
                 Ok(taken) => taken,
             };
-            let is_stale = since.is_some_and(|since| since.elapsed() > STALE);
-            if is_stale && pooled.query(&cmd("PING"), checked_by(by)).is_err() {
-                self.forget(&target.name);
+            if is_stale == Some(true) && pooled.query(&cmd("PING"), checked_by(by)).is_err() {
+                locked(&self.idle).forget(&target.name);
                 continue;
             }
-            let reply = pooled.send(target, by, &mut sending, unsure);
+            let asking = if target.asking { pooled.query(&cmd("ASKING"), by).map(drop) } else { Ok(()) };
+            let sent = match asking.and_then(|()| sending()) {
+                Err(error) => return (Err(error), Some(pooled), false),
+                Ok(sent) => sent,
+            };
+            let reply = pooled.query(&sent.command, sent.by);
+            *unsure |= reply.as_ref().is_err_and(is_lost);
             // An idle connection that was closed shows nothing about the state of the server.
-            if since.is_some() && reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
-                self.forget(&target.name);
+            if is_stale.is_some() && reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
+                locked(&self.idle).forget(&target.name);
                 continue;
             }
-            return (reply, Some(pooled));
+            return (reply, Some(pooled), sent.is_long);
         }
     }
 
-    /// Opens a connection for short commands, if there is none.
-    fn prepare(self: &Arc<Self>, name: &Name, by: Instant) -> RedisResult<()> {
-        let mut state = locked(&self.state);
-        while !state.node(name).is_ready() {
-            if state.node(name).opening[1] == 0 {
-                let opening = self.opening(&mut state, name, true);
-                drop(state);
-                opening.connect(by)?.keep();
-                return Ok(());
-            }
-            state = self.wait(state, by)?;
-        }
-        Ok(())
-    }
-
-    /// An idle connection with the time since when it is, or a new one.
-    fn take(self: &Arc<Self>, name: &Name, is_short: bool, by: Instant) -> RedisResult<(Pooled, Option<Instant>)> {
-        let mut state = locked(&self.state);
-        loop {
-            let node = state.node(name);
-            let opening = node.opening[usize::from(is_short)];
-            let is_free = !is_short || node.used + opening < MANY;
-            if let Some((connection, since)) = if is_free { node.take(is_short) } else { None } {
-                node.used += usize::from(is_short);
-                return Ok((self.pooled(name, connection, is_short), Some(since)));
-            }
-            if is_free && opening < MANY {
-                let opening = self.opening(&mut state, name, is_short);
-                drop(state);
-                return Ok((opening.connect(by)?, None));
-            }
-            state = self.wait(state, by)?;
+    /// An idle connection and whether it must be checked, or a new one.
+    fn take(self: &Arc<Self>, name: &Name, is_short: bool, by: Instant) -> RedisResult<(Pooled, Option<bool>)> {
+        let place = if is_short { Some(self.place(name, true, by)?) } else { None };
+        let idle = locked(&self.idle).take(name, is_short);
+        match idle {
+            Some((connection, is_stale)) => Ok((self.pooled(name, connection, place), Some(is_stale))),
+            None => self.connect(name, place, by).map(|pooled| (pooled, None)),
         }
     }
 
-    /// Waits until something may have changed.
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, by: Instant) -> RedisResult<MutexGuard<'a, State>> {
-        let left = left(by);
-        if left.is_zero() {
-            return Err(timed_out("the server has not replied in time"));
-        }
-        Ok(self.freed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0)
+    fn pooled(self: &Arc<Self>, name: &Name, connection: Connection, place: Option<Place>) -> Pooled {
+        Pooled { pool: self.clone(), name: name.clone(), connection, timeout: Duration::ZERO, place }
     }
 
-    fn opening(self: &Arc<Self>, state: &mut State, name: &Name, is_short: bool) -> Opening {
-        state.node(name).opening[usize::from(is_short)] += 1;
-        Opening { pool: self.clone(), name: name.clone(), is_short }
+    /// A place for a short command, or to connect.
+    fn place(&self, name: &Name, is_short: bool, by: Instant) -> RedisResult<Place> {
+        let places = locked(&self.places).entry((name.clone(), is_short)).or_default().clone();
+        places.take(by)
     }
 
-    fn pooled(self: &Arc<Self>, name: &Name, connection: Connection, is_short: bool) -> Pooled {
-        let (pool, name, connection) = (self.clone(), name.clone(), Some(connection));
-        Pooled { pool, name, connection, timeout: Duration::ZERO, is_short }
-    }
-
-    fn open(&self, name: &Name, limit: Duration) -> RedisResult<Connection> {
-        let mut connection = connect_within(&self.nodes.client(name)?, limit)?;
-        if self.nodes.has_sentinels() {
-            self.nodes.check_role(|| cmd("ROLE").query(&mut connection))?;
-        }
-        self.connected.store(true, Ordering::Relaxed);
-        Ok(connection)
-    }
-
-    /// The target of a key. If it is not known, one thread queries it for all.
-    fn target(self: &Arc<Self>, key: &[u8], by: Instant) -> RedisResult<Target> {
-        let mut state = locked(&self.state);
-        loop {
-            if let Some(target) = self.nodes.target(key) {
-                return Ok(target);
-            }
-            let nowhere = Name::from("");
-            if state.node(&nowhere).opening[0] == 0 {
-                let opening = self.opening(&mut state, &nowhere, false);
-                drop(state);
-                in_time(by, move || look_up(&opening.pool.nodes), drop)?;
-                return self.nodes.found(key);
-            }
-            state = self.wait(state, by)?;
-        }
-    }
-}
-
-/// An attempt to connect, or a query of the nodes, that has not ended.
-struct Opening {
-    pool: Arc<Pool>,
-    name: Name,
-    is_short: bool,
-}
-
-impl Drop for Opening {
-    fn drop(&mut self) {
-        locked(&self.pool.state).node(&self.name).opening[usize::from(self.is_short)] -= 1;
-        self.pool.freed.notify_all();
-    }
-}
-
-impl Opening {
     /// Connects by this time. An attempt that is late continues for a while, and its connection is kept: a try over a
     /// slow network has no time to connect, and the next one needs what it began.
-    fn connect(self, by: Instant) -> RedisResult<Pooled> {
-        let limit = left(by).max(SHORT);
+    fn connect(self: &Arc<Self>, name: &Name, place: Option<Place>, by: Instant) -> RedisResult<Pooled> {
+        let (opening, limit) = (self.place(name, false, by)?, left(by).max(SHORT));
+        let (pool, name) = (self.clone(), name.clone());
         let open = move || {
-            let connection = self.pool.open(&self.name, limit)?;
-            locked(&self.pool.state).node(&self.name).used += usize::from(self.is_short);
-            Ok(self.pool.pooled(&self.name, connection, self.is_short))
+            let _opening = opening;
+            let mut connection = connect_within(&pool.nodes.client(&name)?, limit)?;
+            if pool.nodes.has_sentinels() {
+                pool.nodes.check_role(|| cmd("ROLE").query(&mut connection))?;
+            }
+            pool.connected.store(true, Ordering::Relaxed);
+            Ok(pool.pooled(&name, connection, place))
         };
         in_time(by, open, Pooled::keep)
     }
-}
 
-impl Pooled {
-    fn send(
-        &mut self,
-        target: &Target,
-        by: Instant,
-        sending: &mut impl FnMut() -> RedisResult<Sent>,
-        unsure: &mut bool,
-    ) -> RedisResult<Value> {
-        if target.asking {
-            self.query(&cmd("ASKING"), by)?;
+    fn target(self: &Arc<Self>, key: &[u8], by: Instant) -> RedisResult<Target> {
+        if let Some(target) = self.nodes.target(key) {
+            return Ok(target);
         }
-        let sent = sending()?;
-        let reply = self.query(&sent.command, sent.by);
-        *unsure |= reply.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse));
-        reply
+        let (looking_up, pool) = (self.place(&Name::from(""), false, by)?, self.clone());
+        let look_up = move || {
+            let _looking_up = looking_up;
+            look_up(&pool.nodes)
+        };
+        in_time(by, look_up, drop)?;
+        self.nodes.found(key)
     }
 }
 
@@ -376,16 +216,13 @@ impl Pooled {
 fn look_up(nodes: &Nodes) -> RedisResult<()> {
     let mut last = Err(timed_out("no server is named"));
     for client in nodes.candidates() {
-        last = query(&client, &nodes.query()).and_then(|reply| nodes.learn(&client, &reply));
+        let reply = connect_within(&client, SHORT / 2).and_then(|mut connection| nodes.query().query(&mut connection));
+        last = reply.and_then(|reply| nodes.learn(&client, &reply));
         if last.is_ok() {
             break;
         }
     }
     last
-}
-
-fn query(client: &Client, command: &Cmd) -> RedisResult<Value> {
-    command.query(&mut connect_within(client, SHORT / 2)?)
 }
 
 /// The result of `work` on a thread, if it returns in time; otherwise it is given to `late` when there is one.
@@ -401,4 +238,39 @@ fn in_time<T: Send + 'static>(
         }
     })?;
     receiver.recv_timeout(left(by)).unwrap_or_else(|_| Err(timed_out("the server has not replied in time")))
+}
+
+/// A semaphore.
+struct Places {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// What is taken of it, until it is dropped.
+struct Place(Arc<Places>);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { free: Mutex::new(MANY), freed: Condvar::new() }
+    }
+}
+
+impl Places {
+    fn take(self: Arc<Self>, by: Instant) -> RedisResult<Place> {
+        let waited = self.freed.wait_timeout_while(locked(&self.free), left(by), |free| *free == 0);
+        let mut free = waited.unwrap_or_else(PoisonError::into_inner).0;
+        *free = free.checked_sub(1).ok_or_else(|| timed_out("too many connections are in use"))?;
+        drop(free);
+        Ok(Place(self))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut free = locked(&self.0.free);
+        *free += 1;
+        if *free == 1 {
+            self.0.freed.notify_all();
+        }
+    }
 }

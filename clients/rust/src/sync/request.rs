@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use redis::ErrorKind;
 
-use super::pool::{Pooled, Sent};
+use super::pool::Pooled;
 use super::{Core, Guard, Lock};
 use crate::hold::{Hold, OnLost};
 use crate::shared::Waiting;
 use crate::spec::{new_owner, Kind, Spec};
 use crate::trial::{held_by, Trial};
-use crate::util::{judge, left, Pause, Verdict, Wait, CANCELLING, LATE, LATE_REPLY, SHORT};
+use crate::util::{judge, left, Pause, Sent, Verdict, Wait, CANCELLING, LATE, LATE_REPLY, SHORT};
 use crate::{Error, Result};
 
 /// One owner's request for a lock.

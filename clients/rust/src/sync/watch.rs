@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, RedisResult, Value};
 
-use super::pool::{Pooled, Sent};
+use super::pool::Pooled;
 use super::Core;
 use crate::hold::{Hold, Watched};
-use crate::util::{left, Pause, SHORT};
+use crate::util::{left, Pause, Sent, SHORT};
 
 /// Watches all keys of a hold, as long as it is held. `pooled` is a session's connection.
 pub(super) fn start(core: &Arc<Core>, hold: &Arc<Hold>, mut pooled: Option<Pooled>) {
