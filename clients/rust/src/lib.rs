@@ -4,6 +4,9 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(not(any(feature = "sync", feature = "tokio")))]
+compile_error!("lock-so needs the feature `sync` or `tokio`");
+
 mod agenda;
 mod error;
 mod hold;

@@ -78,8 +78,9 @@ impl Nodes {
 
     /// Whether `ROLE` must be that of a master: a Sentinel may name an old one.
     pub fn check_role(&self, role: impl FnOnce() -> RedisResult<Value>) -> RedisResult<()> {
-        match role()? {
-            Value::Array(role) if from_redis_value_ref::<String>(&role[0]).is_ok_and(|role| role == "master") => Ok(()),
+        let role: Vec<Value> = from_redis_value_ref(&role()?)?;
+        match role.first().map(from_redis_value_ref::<String>) {
+            Some(Ok(role)) if role == "master" => Ok(()),
             _ => Err((ErrorKind::ClusterConnectionNotFound, "the server is not the master any more").into()),
         }
     }

@@ -170,7 +170,9 @@ fn a_wrong_port_is_an_error_after_the_time_to_connect() {
     let lock = Locks::new(Settings::single(&client).connect_timeout(Duration::from_millis(200))).lock("a");
     let start = Instant::now();
     let error = lock.lock().unwrap_err();
-    assert!(matches!(error, Error::Connection { .. }) && start.elapsed() >= Duration::from_millis(200));
+    let took = start.elapsed();
+    assert!(matches!(error, Error::Connection { .. }));
+    assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(550), "{took:?}");
     assert!(error.to_string().starts_with("lock \"a\": no connection: "), "{error}");
     assert!(std::error::Error::source(&error).is_some());
     let error = lock.lock_for(Duration::from_millis(100)).unwrap_err();
