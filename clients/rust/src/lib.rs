@@ -8,6 +8,7 @@
 compile_error!("lock-so needs the feature `sync` or `tokio`");
 
 mod agenda;
+mod both;
 mod error;
 mod hold;
 mod idle;

@@ -13,7 +13,10 @@ use super::pool::Pooled;
 use super::Core;
 use crate::agenda::{Agenda, Id};
 use crate::hold::{Hold, Watched};
+use crate::spec::Spec;
+use crate::trial::{held_by, Trial};
 use crate::util::{is_not_held, judge, left, locked, Pause, Sent, Verdict, SHORT};
+use crate::Error;
 
 /// When which leases are to be renewed, or expire. One task handles all of them.
 #[derive(Default)]
@@ -86,101 +89,8 @@ impl Core {
         if hold.first_renewal().is_none() {
             return Some(hold.until());
         }
-        let sent = Instant::now();
-        match self.renew(hold).await {
-            Verdict::Done(_) | Verdict::Null => {
-                hold.confirmed(sent);
-                Some(sent + hold.spec.lease / 3)
-            }
-            Verdict::Never(error) if is_not_held(&error) => {
-                hold.reported();
-                None
-            }
-            Verdict::Again(_) | Verdict::Never(_) => Some(hold.next_try()),
-        }
-    }
-
-    async fn renew(&self, hold: &Hold) -> Verdict {
-        let mut last = Verdict::Null;
-        for command in hold.spec.renew(&hold.owner) {
-            let by = hold.short() + hold.spec.replicas_time();
-            last = judge(self.pool.short(hold.spec.key(), &command, by).await.reply);
-            if !matches!(last, Verdict::Done(_)) {
-                break;
-            }
-        }
-        last
+        self.renew(hold).await
     }
 }
 
-/// A task that watches one key. `pooled` is a session's connection.
-pub(super) struct Watch {
-    pub core: Arc<Core>,
-    pub hold: Arc<Hold>,
-    pub key: usize,
-    pub pooled: Option<Pooled>,
-    pub is_refused: bool,
-}
-
-impl Watch {
-    pub async fn run(mut self) {
-        let mut pause = Pause::new();
-        while self.hold.is_held() {
-            let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.shared.max_block));
-            let reply = self.once(block, listen).await;
-            match self.hold.watched(reply, since, block) {
-                Watched::Still => pause = Pause::new(),
-                Watched::Again => {
-                    self.pooled = None;
-                    sleep(pause.next(None).unwrap_or_default()).await;
-                }
-                Watched::Refused => {
-                    self.is_refused = true;
-                    for step in self.hold.refused() {
-                        sleep(step).await;
-                    }
-                }
-                Watched::Ended(is_free) => {
-                    self.pooled.take().filter(|_| is_free).into_iter().for_each(Pooled::keep);
-                    break;
-                }
-            }
-        }
-    }
-
-    /// One `LOCK.WATCH`, on a new connection if the last one is gone.
-    async fn once(&mut self, block: Duration, listen: Duration) -> RedisResult<Value> {
-        let hold = self.hold.clone();
-        let is_binding = hold.spec.session && self.key == 0;
-        if is_binding && (self.pooled.is_none() || std::mem::take(&mut self.is_refused)) {
-            self.bind().await?;
-        }
-        let command = hold.spec.watch(self.key, &hold.owner, block.as_millis() as u64);
-        match &mut self.pooled {
-            Some(pooled) => pooled.query(&command, Instant::now() + listen).await,
-            None => self.call(self.key, command, listen).await,
-        }
-    }
-
-    /// Binds all keys of a session to the connection, or to a new one; or renews them there.
-    async fn bind(&mut self) -> RedisResult<()> {
-        let (sent, hold) = (Instant::now(), self.hold.clone());
-        for command in hold.spec.renew(&hold.owner) {
-            let by = hold.short() + hold.spec.replicas_time();
-            match &mut self.pooled {
-                Some(pooled) => pooled.query(&command, by).await?,
-                None => self.call(0, command, left(by)).await?,
-            };
-        }
-        hold.confirmed(sent);
-        Ok(())
-    }
-
-    async fn call(&mut self, key: usize, command: Cmd, listen: Duration) -> RedisResult<Value> {
-        let sending = || Ok(Sent { command: command.clone(), by: Instant::now() + listen, is_long: true });
-        let by = Instant::now() + SHORT;
-        let answer = self.core.pool.call(&self.hold.spec.keys[key], by, false, &sending).await;
-        self.pooled = answer.pooled;
-        answer.reply
-    }
-}
+crate::both::watch!([async] [.await]);

@@ -29,15 +29,6 @@ pub(crate) struct Pool {
 /// What returns a command; it is called for each attempt to send it.
 pub(crate) type Sending<'a> = &'a (dyn Fn() -> RedisResult<Sent> + Send + Sync);
 
-/// The result of a command.
-pub(crate) struct Answer {
-    pub reply: RedisResult<Value>,
-    /// The connection of the reply, if it can be used again.
-    pub pooled: Option<Pooled>,
-    /// Whether the command was sent, now or before, without a reply.
-    pub unsure: bool,
-}
-
 /// A connection that is in use. It is closed when this is dropped.
 pub(crate) struct Pooled {
     pool: Arc<Pool>,
@@ -53,112 +44,13 @@ impl Pooled {
         let reply = timeout_at(by.into(), command.query_async(&mut self.connection)).await;
         reply.unwrap_or_else(|_| Err(timed_out("the server has not replied in time")))
     }
-
-    /// Keeps it for the next request.
-    pub fn keep(self) {
-        locked(&self.pool.idle).keep(&self.name, self.place.is_some(), self.connection);
-    }
 }
+
+crate::both::pool!([async] [.await]);
 
 impl Pool {
     pub fn new(nodes: Nodes, connected: Arc<AtomicBool>) -> Self {
         Self { nodes, connected, idle: Mutex::default(), places: Mutex::default() }
-    }
-
-    /// Sends a short command, which must have a reply at `by`.
-    pub async fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant) -> Answer {
-        let is_long = left(by) >= SHORT - SHORT / 10;
-        let sending = || Ok(Sent { command: command.clone(), by, is_long });
-        let mut answer = self.send(key, by, [true, false], &sending).await;
-        answer.pooled.take().into_iter().for_each(Pooled::keep);
-        answer
-    }
-
-    /// Sends a command to the node of `key`. The connection must be open at `by`. `sending` is called for each attempt.
-    /// A connection for short commands is open before, unless it only `tries`.
-    pub async fn call(self: &Arc<Self>, key: &[u8], by: Instant, tries: bool, sending: Sending<'_>) -> Answer {
-        self.send(key, by, [false, !tries], sending).await
-    }
-
-    /// Closes the idle connections, and later those that are given back.
-    pub fn close(&self) {
-        locked(&self.idle).close();
-    }
-
-    async fn send(self: &Arc<Self>, key: &[u8], by: Instant, kind: [bool; 2], sending: Sending<'_>) -> Answer {
-        let mut unsure = false;
-        let mut target = match self.target(key, by).await {
-            Ok(target) => target,
-            Err(error) => return Answer { reply: Err(error), pooled: None, unsure },
-        };
-        let mut redirections = REDIRECTIONS;
-        loop {
-            let (reply, pooled, is_long) = self.attempt(&target, by, kind, sending, &mut unsure).await;
-            let Err(error) = &reply else { return Answer { reply, pooled, unsure } };
-            match self.nodes.redirected(key, error).filter(|_| redirections > 0) {
-                Some(other) => {
-                    pooled.into_iter().for_each(Pooled::keep);
-                    (target, redirections) = (other, redirections - 1);
-                }
-                None if !again(error) => return Answer { reply, pooled, unsure },
-                None => {
-                    if !is_slow(error, pooled.is_some(), is_long) {
-                        self.nodes.forget(&target.name);
-                        pooled.iter().for_each(|_| locked(&self.idle).forget(&target.name));
-                    }
-                    return Answer { reply, pooled: None, unsure };
-                }
-            }
-        }
-    }
-
-    async fn attempt(
-        self: &Arc<Self>,
-        target: &Target,
-        by: Instant,
-        [is_short, needs_short]: [bool; 2],
-        sending: Sending<'_>,
-        unsure: &mut bool,
-    ) -> (RedisResult<Value>, Option<Pooled>, bool) {
-        loop {
-            if needs_short && !locked(&self.idle).is_ready(&target.name) {
-                match self.take(&target.name, true, by).await {
-                    Err(error) => return (Err(error), None, false),
-                    Ok((pooled, _)) => pooled.keep(),
-                }
-            }
-            let (mut pooled, is_stale) = match self.take(&target.name, is_short, by).await {
-                Err(error) => return (Err(error), None, false),
-                Ok(taken) => taken,
-            };
-            if is_stale == Some(true) && pooled.query(&cmd("PING"), checked_by(by)).await.is_err() {
-                locked(&self.idle).forget(&target.name);
-                continue;
-            }
-            let asking = if target.asking { pooled.query(&cmd("ASKING"), by).await.map(drop) } else { Ok(()) };
-            let sent = match asking.and_then(|()| sending()) {
-                Err(error) => return (Err(error), Some(pooled), false),
-                Ok(sent) => sent,
-            };
-            let reply = pooled.query(&sent.command, sent.by).await;
-            *unsure |= reply.as_ref().is_err_and(is_lost);
-            // An idle connection that was closed shows nothing about the state of the server.
-            if is_stale.is_some() && reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
-                locked(&self.idle).forget(&target.name);
-                continue;
-            }
-            return (reply, Some(pooled), sent.is_long);
-        }
-    }
-
-    /// An idle connection and whether it must be checked, or a new one.
-    async fn take(self: &Arc<Self>, name: &Name, is_short: bool, by: Instant) -> RedisResult<(Pooled, Option<bool>)> {
-        let place = if is_short { Some(self.place(name, true, by).await?) } else { None };
-        let idle = locked(&self.idle).take(name, is_short);
-        match idle {
-            Some((connection, is_stale)) => Ok((self.pooled(name, connection, place), Some(is_stale))),
-            None => self.connect(name, place, by).await.map(|pooled| (pooled, None)),
-        }
     }
 
     fn pooled(

@@ -16,8 +16,8 @@ use super::{Core, Guard, Lock};
 use crate::hold::OnLost;
 use crate::shared::Waiting;
 use crate::spec::{new_owner, Kind, Spec};
-use crate::trial::{held_by, Trial};
-use crate::util::{judge, left, Pause, Sent, Verdict, Wait, CANCELLING, LATE, LATER, LATE_REPLY, SHORT};
+use crate::trial::Trial;
+use crate::util::{judge, Pause, Sent, Verdict, Wait, CANCELLING, LATE, LATER, LATE_REPLY, SHORT};
 use crate::{Error, Result};
 
 /// One owner's request for a lock. Dropping it cancels the request on the server, if it has not ended.
@@ -86,7 +86,7 @@ impl Request {
                 Verdict::Null => {
                     answer.pooled.into_iter().for_each(Pooled::keep);
                     if !trial.continues(call.block, began.elapsed()) {
-                        return Err(failed(trial, &core, &spec).await);
+                        return Err(core.failed(trial, &spec).await);
                     }
                 }
                 // Its connection was closed to end the blocking call, and its place in the queue is reserved.
@@ -95,10 +95,10 @@ impl Request {
                     self.unsure |= answer.unsure;
                     match trial.failed(shared, &spec, &pool.nodes, error, began.elapsed()) {
                         Some(pause) => sleep(pause).await,
-                        None => return Err(failed(trial, &core, &spec).await),
+                        None => return Err(core.failed(trial, &spec).await),
                     }
                     if trial.has_ended(shared) {
-                        return Err(failed(trial, &core, &spec).await);
+                        return Err(core.failed(trial, &spec).await);
                     }
                 }
             }
@@ -159,19 +159,6 @@ impl Request {
         let last = if self.spec.kind == Kind::Multi { last } else { last.into_iter().take(1).collect() };
         Some(self.core.clearing(giving_up.run(), last, &self.spec))
     }
-}
-
-/// The error in the end, with the names of the holders if there is time to request them.
-async fn failed(trial: Trial, core: &Core, spec: &Spec) -> Error {
-    let (mut error, by) = trial.error(spec, &core.pool.nodes);
-    let Some(by) = by else { return error };
-    for key in spec.keys.iter().take_while(|_| !left(by).is_zero()) {
-        let info = core.pool.short(key, &Spec::info(key), by).await.reply;
-        if info.is_ok_and(|info| held_by(&mut error, &info)) {
-            break;
-        }
-    }
-    error
 }
 
 impl Drop for Request {

@@ -13,7 +13,7 @@ use crate::hold::Hold;
 use crate::nodes::Name;
 use crate::shared::Waiting;
 use crate::spec::Spec;
-use crate::util::{is_not_held, judge, locked, Pause, Verdict, LATER};
+use crate::util::{locked, Pause, LATER};
 
 /// How many threads execute the jobs of one node.
 const WORKERS: usize = 8;
@@ -149,7 +149,7 @@ impl Queue {
             drop(state);
             match job {
                 Job::Keep(hold) => {
-                    if let Some(due) = core.upgrade().and_then(|core| core.keep(&hold)) {
+                    if let Some(due) = core.upgrade().filter(|_| hold.is_held()).and_then(|core| core.renew(&hold)) {
                         self.add(Some(id), due, Job::Keep(hold));
                     }
                 }
@@ -192,37 +192,6 @@ impl Core {
     /// The name of the node of this key, if it is known.
     fn node(&self, key: &[u8]) -> Name {
         self.pool.nodes.target(key).map_or_else(|| Name::from(""), |target| target.name)
-    }
-
-    /// Renews the lease. Returns when to call this again, if necessary.
-    fn keep(&self, hold: &Hold) -> Option<Instant> {
-        if !hold.is_held() {
-            return None;
-        }
-        let sent = Instant::now();
-        match self.renew(hold) {
-            Verdict::Done(_) | Verdict::Null => {
-                hold.confirmed(sent);
-                Some(sent + hold.spec.lease / 3)
-            }
-            Verdict::Never(error) if is_not_held(&error) => {
-                hold.reported();
-                None
-            }
-            Verdict::Again(_) | Verdict::Never(_) => Some(hold.next_try()),
-        }
-    }
-
-    fn renew(&self, hold: &Hold) -> Verdict {
-        let mut last = Verdict::Null;
-        for command in hold.spec.renew(&hold.owner) {
-            let by = hold.short() + hold.spec.replicas_time();
-            last = judge(self.pool.short(hold.spec.key(), &command, by).reply);
-            if !matches!(last, Verdict::Done(_)) {
-                break;
-            }
-        }
-        last
     }
 
     /// Repeats `step` in the background until it returns true, until `end` at most. `settle` waits for it.

@@ -20,14 +20,8 @@ pub(crate) struct Pool {
     places: Mutex<HashMap<(Name, bool), Arc<Places>>>,
 }
 
-/// The result of a command.
-pub(crate) struct Answer {
-    pub reply: RedisResult<Value>,
-    /// The connection of the reply, if it can be used again.
-    pub pooled: Option<Pooled>,
-    /// Whether the command was sent, now or before, without a reply.
-    pub unsure: bool,
-}
+/// What returns a command; it is called for each attempt to send it.
+pub(crate) type Sending<'a> = &'a dyn Fn() -> RedisResult<Sent>;
 
 /// A connection that is in use. It is closed when this is dropped.
 pub(crate) struct Pooled {
@@ -54,121 +48,13 @@ impl Pooled {
         }
         command.query(&mut self.connection)
     }
-
-    /// Keeps it for the next request.
-    pub fn keep(self) {
-        locked(&self.pool.idle).keep(&self.name, self.place.is_some(), self.connection);
-    }
 }
+
+crate::both::pool!([] []);
 
 impl Pool {
     pub fn new(nodes: Nodes, connected: Arc<AtomicBool>) -> Self {
         Self { nodes, connected, idle: Mutex::default(), places: Mutex::default() }
-    }
-
-    /// Sends a short command, which must have a reply at `by`.
-    pub fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant) -> Answer {
-        let is_long = left(by) >= SHORT - SHORT / 10;
-        let sending = || Ok(Sent { command: command.clone(), by, is_long });
-        let mut answer = self.send(key, by, [true, false], &sending);
-        answer.pooled.take().into_iter().for_each(Pooled::keep);
-        answer
-    }
-
-    /// Sends a command to the node of `key`. The connection must be open at `by`. `sending` is called for each attempt.
-    /// A connection for short commands is open before, unless it only `tries`.
-    pub fn call(
-        self: &Arc<Self>,
-        key: &[u8],
-        by: Instant,
-        tries: bool,
-        sending: &dyn Fn() -> RedisResult<Sent>,
-    ) -> Answer {
-        self.send(key, by, [false, !tries], sending)
-    }
-
-    /// Closes the idle connections, and later those that are given back.
-    pub fn close(&self) {
-        locked(&self.idle).close();
-    }
-
-    fn send(
-        self: &Arc<Self>,
-        key: &[u8],
-        by: Instant,
-        kind: [bool; 2],
-        sending: &dyn Fn() -> RedisResult<Sent>,
-    ) -> Answer {
-        let mut unsure = false;
-        let mut target = match self.target(key, by) {
-            Ok(target) => target,
-            Err(error) => return Answer { reply: Err(error), pooled: None, unsure },
-        };
-        let mut redirections = REDIRECTIONS;
-        loop {
-            let (reply, pooled, is_long) = self.attempt(&target, by, kind, sending, &mut unsure);
-            let Err(error) = &reply else { return Answer { reply, pooled, unsure } };
-            match self.nodes.redirected(key, error).filter(|_| redirections > 0) {
-                Some(other) => {
-                    pooled.into_iter().for_each(Pooled::keep);
-                    (target, redirections) = (other, redirections - 1);
-                }
-                None if !again(error) => return Answer { reply, pooled, unsure },
-                None => {
-                    if !is_slow(error, pooled.is_some(), is_long) {
-                        self.nodes.forget(&target.name);
-                        pooled.iter().for_each(|_| locked(&self.idle).forget(&target.name));
-                    }
-                    return Answer { reply, pooled: None, unsure };
-                }
-            }
-        }
-    }
-
-    fn attempt(
-        self: &Arc<Self>,
-        target: &Target,
-        by: Instant,
-        [is_short, needs_short]: [bool; 2],
-        sending: &dyn Fn() -> RedisResult<Sent>,
-        unsure: &mut bool,
-    ) -> (RedisResult<Value>, Option<Pooled>, bool) {
-        loop {
-            let is_prepared = !needs_short || locked(&self.idle).is_ready(&target.name);
-            let prepared =
-                if is_prepared { Ok(()) } else { self.take(&target.name, true, by).map(|(pooled, _)| pooled.keep()) };
-            let (mut pooled, is_stale) = match prepared.and_then(|()| self.take(&target.name, is_short, by)) {
-                Err(error) => return (Err(error), None, false),
-                Ok(taken) => taken,
-            };
-            if is_stale == Some(true) && pooled.query(&cmd("PING"), checked_by(by)).is_err() {
-                locked(&self.idle).forget(&target.name);
-                continue;
-            }
-            let asking = if target.asking { pooled.query(&cmd("ASKING"), by).map(drop) } else { Ok(()) };
-            let sent = match asking.and_then(|()| sending()) {
-                Err(error) => return (Err(error), Some(pooled), false),
-                Ok(sent) => sent,
-            };
-            let reply = pooled.query(&sent.command, sent.by);
-            *unsure |= reply.as_ref().is_err_and(is_lost);
-            // An idle connection that was closed shows nothing about the state of the server.
-            if is_stale.is_some() && reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
-                locked(&self.idle).forget(&target.name);
-                continue;
-            }
-            return (reply, Some(pooled), sent.is_long);
-        }
-    }
-
-    /// An idle connection and whether it must be checked, or a new one.
-    fn take(self: &Arc<Self>, name: &Name, is_short: bool, by: Instant) -> RedisResult<(Pooled, Option<bool>)> {
-        let place = if is_short { Some(self.place(name, true, by)?) } else { None };
-        let idle = locked(&self.idle).take(name, is_short);
-        match idle {
-            Some((connection, is_stale)) => Ok((self.pooled(name, connection, place), Some(is_stale))),
-            None => self.connect(name, place, by).map(|pooled| (pooled, None)),
-        }
     }
 
     fn pooled(self: &Arc<Self>, name: &Name, connection: Connection, place: Option<Place>) -> Pooled {

@@ -11,7 +11,7 @@ use super::{Core, Guard, Lock};
 use crate::hold::{Hold, OnLost};
 use crate::shared::Waiting;
 use crate::spec::{new_owner, Kind, Spec};
-use crate::trial::{held_by, Trial};
+use crate::trial::Trial;
 use crate::util::{judge, left, Pause, Sent, Verdict, Wait, CANCELLING, LATE, LATE_REPLY, SHORT};
 use crate::{Error, Result};
 
@@ -86,7 +86,7 @@ impl Request {
                 Verdict::Null => {
                     answer.pooled.into_iter().for_each(Pooled::keep);
                     if !trial.continues(call.block, began.elapsed()) {
-                        return Err(self.ended().unwrap_or_else(|| self.error(trial)));
+                        return Err(self.ended().unwrap_or_else(|| core.failed(trial, &spec)));
                     }
                 }
                 // Its connection was closed to end the blocking call, and its place in the queue is reserved.
@@ -95,10 +95,10 @@ impl Request {
                     self.unsure |= answer.unsure;
                     match trial.failed(shared, &spec, &pool.nodes, error, began.elapsed()) {
                         Some(pause) => thread::sleep(pause),
-                        None => return Err(self.error(trial)),
+                        None => return Err(core.failed(trial, &spec)),
                     }
                     if trial.has_ended(shared) {
-                        return Err(self.error(trial));
+                        return Err(core.failed(trial, &spec));
                     }
                 }
             }
@@ -116,19 +116,6 @@ impl Request {
 
     fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(super::Cancel::is_cancelled)
-    }
-
-    /// The error in the end, with the names of the holders if there is time to request them.
-    fn error(&self, trial: Trial) -> Error {
-        let (mut error, by) = trial.error(&self.spec, &self.core.pool.nodes);
-        let Some(by) = by else { return error };
-        for key in self.spec.keys.iter().take_while(|_| !left(by).is_zero()) {
-            let info = self.core.pool.short(key, &Spec::info(key), by).reply;
-            if info.is_ok_and(|info| held_by(&mut error, &info)) {
-                break;
-            }
-        }
-        error
     }
 
     fn granted(self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {

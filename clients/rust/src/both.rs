@@ -1,0 +1,241 @@
+//! What is the same in both flavours, except that one of them is `async` and awaits. Each macro is used once in `sync`,
+//! and once with `[async] [.await]` in `aio`, next to the types that it uses.
+
+// One of the flavours may be off.
+#![allow(unused_imports, unused_macros)]
+
+/// The requests of a `Pool`, each on a `Pooled` connection.
+macro_rules! pool {
+    ([$($async:ident)?] [$($await:tt)*]) => {
+        /// The result of a command.
+        pub(crate) struct Answer {
+            pub reply: RedisResult<Value>,
+            /// The connection of the reply, if it can be used again.
+            pub pooled: Option<Pooled>,
+            /// Whether the command was sent, now or before, without a reply.
+            pub unsure: bool,
+        }
+
+        impl Pooled {
+            /// Keeps it for the next request.
+            pub fn keep(self) {
+                locked(&self.pool.idle).keep(&self.name, self.place.is_some(), self.connection);
+            }
+        }
+
+        impl Pool {
+            /// Sends a short command, which must have a reply at `by`.
+            pub $($async)? fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant) -> Answer {
+                let is_long = left(by) >= SHORT - SHORT / 10;
+                let sending = || Ok(Sent { command: command.clone(), by, is_long });
+                let mut answer = self.send(key, by, [true, false], &sending)$($await)*;
+                answer.pooled.take().into_iter().for_each(Pooled::keep);
+                answer
+            }
+
+            /// Sends a command to the node of `key`. The connection must be open at `by`. `sending` is called for each attempt.
+            /// A connection for short commands is open before, unless it only `tries`.
+            pub $($async)? fn call(self: &Arc<Self>, key: &[u8], by: Instant, tries: bool, sending: Sending<'_>) -> Answer {
+                self.send(key, by, [false, !tries], sending)$($await)*
+            }
+
+            /// Closes the idle connections, and later those that are given back.
+            pub fn close(&self) {
+                locked(&self.idle).close();
+            }
+
+            $($async)? fn send(self: &Arc<Self>, key: &[u8], by: Instant, kind: [bool; 2], sending: Sending<'_>) -> Answer {
+                let mut unsure = false;
+                let mut target = match self.target(key, by)$($await)* {
+                    Ok(target) => target,
+                    Err(error) => return Answer { reply: Err(error), pooled: None, unsure },
+                };
+                let mut redirections = REDIRECTIONS;
+                loop {
+                    let (reply, pooled, is_long) = self.attempt(&target, by, kind, sending, &mut unsure)$($await)*;
+                    let Err(error) = &reply else { return Answer { reply, pooled, unsure } };
+                    match self.nodes.redirected(key, error).filter(|_| redirections > 0) {
+                        Some(other) => {
+                            pooled.into_iter().for_each(Pooled::keep);
+                            (target, redirections) = (other, redirections - 1);
+                        }
+                        None if !again(error) => return Answer { reply, pooled, unsure },
+                        None => {
+                            if !is_slow(error, pooled.is_some(), is_long) {
+                                self.nodes.forget(&target.name);
+                                pooled.iter().for_each(|_| locked(&self.idle).forget(&target.name));
+                            }
+                            return Answer { reply, pooled: None, unsure };
+                        }
+                    }
+                }
+            }
+
+            $($async)? fn attempt(
+                self: &Arc<Self>,
+                target: &Target,
+                by: Instant,
+                [is_short, needs_short]: [bool; 2],
+                sending: Sending<'_>,
+                unsure: &mut bool,
+            ) -> (RedisResult<Value>, Option<Pooled>, bool) {
+                loop {
+                    if needs_short && !locked(&self.idle).is_ready(&target.name) {
+                        match self.take(&target.name, true, by)$($await)* {
+                            Err(error) => return (Err(error), None, false),
+                            Ok((pooled, _)) => pooled.keep(),
+                        }
+                    }
+                    let (mut pooled, is_stale) = match self.take(&target.name, is_short, by)$($await)* {
+                        Err(error) => return (Err(error), None, false),
+                        Ok(taken) => taken,
+                    };
+                    if is_stale == Some(true) && pooled.query(&cmd("PING"), checked_by(by))$($await)*.is_err() {
+                        locked(&self.idle).forget(&target.name);
+                        continue;
+                    }
+                    let asking = if target.asking { pooled.query(&cmd("ASKING"), by)$($await)*.map(drop) } else { Ok(()) };
+                    let sent = match asking.and_then(|()| sending()) {
+                        Err(error) => return (Err(error), Some(pooled), false),
+                        Ok(sent) => sent,
+                    };
+                    let reply = pooled.query(&sent.command, sent.by)$($await)*;
+                    *unsure |= reply.as_ref().is_err_and(is_lost);
+                    // An idle connection that was closed shows nothing about the state of the server.
+                    if is_stale.is_some() && reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
+                        locked(&self.idle).forget(&target.name);
+                        continue;
+                    }
+                    return (reply, Some(pooled), sent.is_long);
+                }
+            }
+
+            /// An idle connection and whether it must be checked, or a new one.
+            $($async)? fn take(self: &Arc<Self>, name: &Name, is_short: bool, by: Instant) -> RedisResult<(Pooled, Option<bool>)> {
+                let place = if is_short { Some(self.place(name, true, by)$($await)*?) } else { None };
+                let idle = locked(&self.idle).take(name, is_short);
+                match idle {
+                    Some((connection, is_stale)) => Ok((self.pooled(name, connection, place), Some(is_stale))),
+                    None => self.connect(name, place, by)$($await)*.map(|pooled| (pooled, None)),
+                }
+            }
+        }
+    };
+}
+pub(crate) use pool;
+
+/// The watches of a hold, its renewal, and the end of an acquisition without one.
+macro_rules! watch {
+    ([$($async:ident)?] [$($await:tt)*]) => {
+        /// A task or thread that watches one key. `pooled` is a session's connection.
+        pub(super) struct Watch {
+            pub core: Arc<Core>,
+            pub hold: Arc<Hold>,
+            pub key: usize,
+            pub pooled: Option<Pooled>,
+            pub is_refused: bool,
+        }
+
+        impl Watch {
+            pub $($async)? fn run(mut self) {
+                let mut pause = Pause::new();
+                while self.hold.is_held() {
+                    let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.shared.max_block));
+                    let reply = self.once(block, listen)$($await)*;
+                    match self.hold.watched(reply, since, block) {
+                        Watched::Still => pause = Pause::new(),
+                        Watched::Again => {
+                            self.pooled = None;
+                            sleep(pause.next(None).unwrap_or_default())$($await)*;
+                        }
+                        Watched::Refused => {
+                            self.is_refused = true;
+                            for step in self.hold.refused() {
+                                sleep(step)$($await)*;
+                            }
+                        }
+                        Watched::Ended(is_free) => {
+                            self.pooled.take().filter(|_| is_free).into_iter().for_each(Pooled::keep);
+                            break;
+                        }
+                    }
+                }
+            }
+
+            /// One `LOCK.WATCH`, on a new connection if the last one is gone.
+            $($async)? fn once(&mut self, block: Duration, listen: Duration) -> RedisResult<Value> {
+                let hold = self.hold.clone();
+                let is_binding = hold.spec.session && self.key == 0;
+                if is_binding && (self.pooled.is_none() || std::mem::take(&mut self.is_refused)) {
+                    self.bind()$($await)*?;
+                }
+                let command = hold.spec.watch(self.key, &hold.owner, block.as_millis() as u64);
+                match &mut self.pooled {
+                    Some(pooled) => pooled.query(&command, Instant::now() + listen)$($await)*,
+                    None => self.call(self.key, command, listen)$($await)*,
+                }
+            }
+
+            /// Binds all keys of a session to the connection, or to a new one; or renews them there.
+            $($async)? fn bind(&mut self) -> RedisResult<()> {
+                let (sent, hold) = (Instant::now(), self.hold.clone());
+                for command in hold.spec.renew(&hold.owner) {
+                    let by = hold.short() + hold.spec.replicas_time();
+                    match &mut self.pooled {
+                        Some(pooled) => pooled.query(&command, by)$($await)*?,
+                        None => self.call(0, command, left(by))$($await)*?,
+                    };
+                }
+                hold.confirmed(sent);
+                Ok(())
+            }
+
+            $($async)? fn call(&mut self, key: usize, command: Cmd, listen: Duration) -> RedisResult<Value> {
+                let sending = || Ok(Sent { command: command.clone(), by: Instant::now() + listen, is_long: true });
+                let by = Instant::now() + SHORT;
+                let answer = self.core.pool.call(&self.hold.spec.keys[key], by, false, &sending)$($await)*;
+                self.pooled = answer.pooled;
+                answer.reply
+            }
+        }
+
+        impl Core {
+            /// Renews the lease. Returns when to call this again, if necessary.
+            pub(super) $($async)? fn renew(&self, hold: &Hold) -> Option<Instant> {
+                let (sent, mut last) = (Instant::now(), Verdict::Null);
+                for command in hold.spec.renew(&hold.owner) {
+                    let by = hold.short() + hold.spec.replicas_time();
+                    last = judge(self.pool.short(hold.spec.key(), &command, by)$($await)*.reply);
+                    if !matches!(last, Verdict::Done(_)) {
+                        break;
+                    }
+                }
+                match last {
+                    Verdict::Done(_) | Verdict::Null => {
+                        hold.confirmed(sent);
+                        Some(sent + hold.spec.lease / 3)
+                    }
+                    Verdict::Never(error) if is_not_held(&error) => {
+                        hold.reported();
+                        None
+                    }
+                    Verdict::Again(_) | Verdict::Never(_) => Some(hold.next_try()),
+                }
+            }
+
+            /// The error of a trial in the end, with the names of the holders if there is time to request them.
+            pub(super) $($async)? fn failed(&self, trial: Trial, spec: &Spec) -> Error {
+                let (mut error, by) = trial.error(spec, &self.pool.nodes);
+                let Some(by) = by else { return error };
+                for key in spec.keys.iter().take_while(|_| !left(by).is_zero()) {
+                    let info = self.pool.short(key, &Spec::info(key), by)$($await)*.reply;
+                    if info.is_ok_and(|info| held_by(&mut error, &info)) {
+                        break;
+                    }
+                }
+                error
+            }
+        }
+    };
+}
+pub(crate) use watch;
