@@ -1,6 +1,6 @@
 package so.lock.oldest;
 
-import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -37,7 +37,8 @@ class OldestLettuceTest extends AdapterContract {
 
     /** Otherwise these tests would show nothing. */
     @Test
-    void itIsTheOldest() {
-        assertThrows(ClassNotFoundException.class, () -> Class.forName("io.lettuce.core.MaintNotificationsConfig"));
+    void itIsThisVersion() {
+        String jar = RedisClient.class.getProtectionDomain().getCodeSource().getLocation().toString();
+        assertTrue(jar.endsWith("lettuce-core-" + System.getProperty("lockso.lettuce") + ".jar"), jar);
     }
 }
