@@ -66,12 +66,21 @@ final class Clock {
             }
             if (first != null && first.getKey().time - now <= 0) {
                 due.remove(first.getKey());
-                first.getValue().run();
+                run(first.getValue());
             } else if (first == null && now - last > NAP) {
                 sleep();
             } else {
                 LockSupport.parkNanos(this, first == null ? TICK : Math.min(TICK, first.getKey().time - now));
             }
+        }
+    }
+
+    /** An error in one task must not end the renewals of all holds. */
+    private static void run(Runnable task) {
+        try {
+            task.run();
+        } catch (RuntimeException | Error e) {
+            Locks.LOG.log(System.Logger.Level.ERROR, "error in a timed task", e);
         }
     }
 

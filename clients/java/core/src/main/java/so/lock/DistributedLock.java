@@ -12,7 +12,7 @@ import java.util.concurrent.locks.Lock;
  */
 public final class DistributedLock implements Lock {
     static final int MODE = 0; // of a lock with one mode
-    private static final long FOR_EVER = -1;
+    private static final long NO_LIMIT = -1;
     private static final String NOT_BY_THIS_THREAD = "this thread has not locked it";
 
     private final Locks locks;
@@ -35,7 +35,7 @@ public final class DistributedLock implements Lock {
     @Override
     public void lock() {
         try {
-            enter(FOR_EVER, false);
+            enter(NO_LIMIT, false);
         } catch (InterruptedException e) {
             throw new AssertionError(e);
         }
@@ -44,7 +44,7 @@ public final class DistributedLock implements Lock {
     /** Waits for the lock without a limit; an interrupt ends the wait. */
     @Override
     public void lockInterruptibly() throws InterruptedException {
-        enter(FOR_EVER, true);
+        enter(NO_LIMIT, true);
     }
 
     /** False if another owner holds the lock; if the server cannot be reached, the library's exception is thrown. */
@@ -103,26 +103,19 @@ public final class DistributedLock implements Lock {
 
     /** {@link #acquire(Duration)} without a limit. */
     public Hold acquire() throws InterruptedException {
-        return locks.tryAcquire(request, FOR_EVER, true, null);
-    }
-
-    /** What this thread holds by {@link #lock} and the like; null if nothing. Do not close it: call {@link #unlock}. */
-    public Hold hold() {
-        ThreadHold held = held();
-        return held == null || held.count(mode) == 0 ? null : held.hold;
+        return locks.tryAcquire(request, NO_LIMIT, true, null);
     }
 
     /**
-     * The fencing token of what this thread holds; null if none was requested.
+     * What this thread holds by {@link #lock} and the like. Do not close it: call {@link #unlock}.
      *
      * @throws NotHeldException if it holds nothing
      */
-    public Long holdToken() {
-        Hold hold = hold();
-        if (hold == null) {
+    public Hold currentHold() {
+        if (getHoldCount() == 0) {
             throw new NotHeldException(request, NOT_BY_THIS_THREAD);
         }
-        return hold.token();
+        return held().hold;
     }
 
     /** How often this thread has locked it and not yet unlocked it. */
@@ -133,8 +126,7 @@ public final class DistributedLock implements Lock {
 
     /** Whether this thread holds it, as far as is known. */
     public boolean isHeldByCurrentThread() {
-        Hold hold = hold();
-        return hold != null && !hold.isLost();
+        return getHoldCount() > 0 && !held().hold.isLost();
     }
 
     private boolean enter(long waitMs, boolean interruptible) throws InterruptedException {

@@ -12,18 +12,19 @@ public final class DistributedReadWriteLock implements ReadWriteLock {
     private final DistributedLock write;
 
     DistributedReadWriteLock(Locks locks, String key, LockOptions options) {
-        LockOptions reading = new LockOptions(options.lease(), options.session(), false, options.renew(),
-                options.replicas(), options.replicasWait(), options.onLost());
+        LockOptions reading = options.with(copy -> copy.fenced = false);
         String name = "read-write\0" + key;
         read = new DistributedLock(locks, Request.of(Request.Kind.READ, key, reading), name, 0);
         write = new DistributedLock(locks, Request.of(Request.Kind.WRITE, key, options), name, 1);
     }
 
+    /** The lock for readers, of which many may hold it. It has no fencing token. */
     @Override
     public DistributedLock readLock() {
         return read;
     }
 
+    /** The lock for one writer. */
     @Override
     public DistributedLock writeLock() {
         return write;

@@ -11,13 +11,16 @@ import java.util.concurrent.TimeUnit;
  * But this object can release only permits that it has acquired, and a permit that is not released ends with its lease.
  */
 public final class DistributedSemaphore {
-    private static final long FOR_EVER = -1;
+    private static final long NO_LIMIT = -1;
+
+    /** Permits of one hold that are not being released. */
+    private record Permits(Hold hold, int count) {}
 
     private final Locks locks;
     private final String key;
     private final int limit;
     private final LockOptions options;
-    private final Deque<Hold> holds = new ArrayDeque<>();
+    private final Deque<Permits> acquired = new ArrayDeque<>();
 
     DistributedSemaphore(Locks locks, String key, int limit, LockOptions options) {
         this.locks = locks;
@@ -34,7 +37,7 @@ public final class DistributedSemaphore {
 
     /** @param permits 1 to the limit: all or none of them */
     public void acquire(int permits) throws InterruptedException {
-        take(permits, FOR_EVER, true);
+        take(permits, NO_LIMIT, true);
     }
 
     /** Acquires one permit if one is available now. */
@@ -69,25 +72,25 @@ public final class DistributedSemaphore {
     /**
      * Releases permits that this object has acquired, the oldest first.
      *
-     * @throws NotHeldException if it does not have that many, or some of them were lost
+     * @throws NotHeldException if it does not have that many, and then releases none; or if some of them were lost
      */
     public void release(int permits) {
-        int left = permits;
+        if (permits < 1) {
+            throw new IllegalArgumentException("permits must be at least 1, not " + permits);
+        }
         NotHeldException lost = null;
-        while (left > 0) {
-            Hold hold = first();
-            synchronized (hold) {
-                int count = Math.min(left, hold.permits());
-                left -= count;
+        Deque<Permits> parts = remove(permits);
+        try {
+            for (; !parts.isEmpty(); parts.removeFirst()) {
                 try {
-                    if (count > 0) { // 0: another thread was faster
-                        hold.release(count);
-                    }
+                    parts.getFirst().hold.release(parts.getFirst().count);
                 } catch (NotHeldException e) {
                     lost = e;
-                } finally {
-                    done(hold);
                 }
+            }
+        } finally {
+            synchronized (acquired) {
+                parts.descendingIterator().forEachRemaining(acquired::addFirst); // after another error
             }
         }
         if (lost != null) {
@@ -100,13 +103,13 @@ public final class DistributedSemaphore {
      *
      * @throws NotAcquiredException if they could not be acquired in time
      */
-    public Hold hold(int permits, Duration wait) throws InterruptedException, NotAcquiredException {
+    public Hold acquireHold(int permits, Duration wait) throws InterruptedException, NotAcquiredException {
         return locks.acquire(request(permits), wait);
     }
 
-    /** {@link #hold(int, Duration)} without a limit. */
-    public Hold hold(int permits) throws InterruptedException {
-        return locks.tryAcquire(request(permits), FOR_EVER, true, null);
+    /** {@link #acquireHold(int, Duration)} without a limit. */
+    public Hold acquireHold(int permits) throws InterruptedException {
+        return locks.tryAcquire(request(permits), NO_LIMIT, true, null);
     }
 
     private Request request(int permits) {
@@ -118,27 +121,27 @@ public final class DistributedSemaphore {
         if (hold == null) {
             return false;
         }
-        synchronized (holds) {
-            holds.addLast(hold);
+        synchronized (acquired) {
+            acquired.addLast(new Permits(hold, permits));
         }
         return true;
     }
 
-    private Hold first() {
-        synchronized (holds) {
-            Hold hold = holds.peekFirst();
-            if (hold == null) {
+    /** Decides which permits are released; nothing else releases them. */
+    private Deque<Permits> remove(int count) {
+        Deque<Permits> removed = new ArrayDeque<>();
+        synchronized (acquired) {
+            if (acquired.stream().mapToLong(Permits::count).sum() < count) {
                 throw new NotHeldException(request(1), "not that many permits were acquired");
             }
-            return hold;
-        }
-    }
-
-    private void done(Hold hold) {
-        if (hold.permits() == 0) {
-            synchronized (holds) {
-                holds.remove(hold);
+            for (int left = count; left > 0; left -= removed.getLast().count) {
+                Permits first = acquired.removeFirst();
+                removed.addLast(new Permits(first.hold, Math.min(left, first.count)));
+                if (first.count > left) {
+                    acquired.addFirst(new Permits(first.hold, first.count - left));
+                }
             }
         }
+        return removed;
     }
 }

@@ -3,6 +3,7 @@ package so.lock;
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.util.List;
+import java.util.OptionalLong;
 
 /**
  * A lock that is held, or permits. Any thread may use it. Close it when the work is done. In a try-with-resources
@@ -37,8 +38,8 @@ public final class Hold implements AutoCloseable {
         return holding.request().keys();
     }
 
-    /** The fencing token, a number that only increases for this lock; null if none was requested. */
-    public Long token() {
+    /** The fencing token, a number that only increases for this lock; empty if none was requested. */
+    public OptionalLong token() {
         return holding.token();
     }
 

@@ -3,13 +3,16 @@ package so.lock;
 import java.lang.System.Logger.Level;
 import java.lang.ref.WeakReference;
 import java.util.List;
+import java.util.OptionalLong;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
-import so.lock.wire.Line;
-import so.lock.wire.LinkException;
-import so.lock.wire.ServerException;
+import so.lock.Connections.Connection;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
 
-/** What a {@link Hold} stands for. It is kept while the program has forgotten the Hold, until it is released. */
+/** The state of a {@link Hold}, which is kept until it is released, also if the program has forgotten the Hold. */
 final class Holding {
     static final String EXPIRED = "its lease expired";
     static final String REPORTED = "the server reported its loss";
@@ -24,14 +27,16 @@ final class Holding {
     private final Request request;
     private final String owner;
     private final Keeper keeper;
-    private WeakReference<Hold> face;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final List<Request> modes = new CopyOnWriteArrayList<>(); // two of a read-write lock
+    private WeakReference<Hold> object;
     private final AtomicReference<State> state = new AtomicReference<>(State.HELD);
-    private volatile Long token;
-    private int permits;
+    private volatile OptionalLong token = OptionalLong.empty();
+    private volatile int permits;
     private volatile String why = Texts.RELEASED;
 
     /** @param session the connection to which it is bound, or null */
-    Holding(Locks locks, Request request, String owner, Object reply, Line session) {
+    Holding(Locks locks, Request request, String owner, Object reply, Connection session) {
         this.locks = locks;
         this.request = request;
         this.owner = owner;
@@ -40,10 +45,11 @@ final class Holding {
         granted(request, reply);
     }
 
-    /** Records the reply to a grant: the first one, or that of a write lock for an owner that holds the read lock. */
+    /** Records the reply to a grant: the first one, or that of the other mode of a read-write lock. */
     void granted(Request what, Object reply) {
-        if (what.options().fenced()) {
-            token = (Long) reply;
+        modes.add(what);
+        if (what.options().fenced) {
+            token = OptionalLong.of((Long) reply);
         }
     }
 
@@ -52,9 +58,9 @@ final class Holding {
     }
 
     /** The object for the program, which is passed to the listener. */
-    Hold face() {
+    Hold object() {
         Hold hold = new Hold(this);
-        face = new WeakReference<>(hold);
+        object = new WeakReference<>(hold);
         return hold;
     }
 
@@ -70,14 +76,12 @@ final class Holding {
         return request.key();
     }
 
-    Long token() {
+    OptionalLong token() {
         return token;
     }
 
     int permits() {
-        synchronized (this) {
-            return permits;
-        }
+        return permits;
     }
 
     boolean isReleased() {
@@ -89,23 +93,26 @@ final class Holding {
     }
 
     /** Releases all that is left. */
-    synchronized void release() {
+    void release() {
         release(permits);
     }
 
-    /** The program has forgotten its Hold. */
+    /** The program has forgotten its Hold. Runs on a thread that all Locks share. */
     void forgotten() {
         if (state.get() == State.HELD) {
-            Locks.LOG.log(Level.WARNING, request.named() + " was never released; it is released now");
-            locks.workers.help(this::close);
+            locks.workers.help(() -> {
+                Locks.LOG.log(Level.WARNING, request.named() + " was never released; it is released now");
+                close();
+            });
         }
     }
 
-    /** Releases it, unless it was released or lost; nothing is thrown. */
+    /** Releases it in every mode, unless it was released or lost; nothing is thrown. */
     void close() {
         try {
             if (state.get() == State.HELD) {
-                release();
+                modes.stream().skip(1).forEach(this::releaseOnly);
+                releaseLast(modes.get(0), permits);
             }
         } catch (RuntimeException e) {
             Locks.LOG.log(Level.DEBUG, "it may stay held until its lease ends: " + this, e);
@@ -113,39 +120,48 @@ final class Holding {
     }
 
     /** Releases some of its permits. */
-    synchronized void release(int count) {
-        if (isReleased()) {
-            throw notHeld();
+    void release(int count) {
+        lock.lock();
+        try {
+            if (isReleased()) {
+                throw notHeld();
+            }
+            if (count < permits && !isLost()) {
+                releaseSome(count, permits - count);
+                return;
+            }
+            int all = permits;
+            permits = 0;
+            releaseLast(request, all);
+        } finally {
+            lock.unlock();
         }
-        if (count < permits && !isLost()) {
-            giveBack(request, count);
-            permits -= count;
-            return;
-        }
-        int all = permits;
-        permits = 0;
-        releaseLast(request, all);
     }
 
     /** Releases one of the two modes of a read-write lock; the other one stays held. */
     void releaseOnly(Request mode) {
+        modes.remove(mode);
         giveBack(mode, 1);
     }
 
     /** Releases the rest; for a read-write lock this may be another mode than the first one. */
-    synchronized void releaseLast(Request mode, int count) {
+    void releaseLast(Request mode, int count) {
         State before = state.getAndSet(State.RELEASED);
         if (before == State.RELEASED) {
             throw notHeld();
         }
+        String reason = why;
+        why = Texts.RELEASED;
         locks.holdings.remove(this);
         try {
             giveBack(mode, count);
+        } catch (NotHeldException e) {
+            throw before == State.LOST ? new NotHeldException(request, reason) : e;
         } finally {
             keeper.stop();
         }
         if (before == State.LOST) {
-            throw notHeld();
+            throw new NotHeldException(request, reason);
         }
     }
 
@@ -156,9 +172,9 @@ final class Holding {
 
     /** If a release is sent again because its reply was lost, NOTHELD means that the first one was executed. */
     private void giveBack(Request mode, int count) {
-        Talk talk = new Talk(locks.lines, key());
+        Call call = new Call(locks.connections, key());
         try {
-            talk.shortly(mode.release(owner, count), keeper.end());
+            call.shortly(mode.release(owner, count), keeper.end());
         } catch (LinkException e) {
             throw e.original();
         } catch (ServerException e) {
@@ -167,12 +183,44 @@ final class Holding {
                 releaseEach();
             }
             if (!notHeld) {
-                throw LockException.of(request, e, talk.where());
+                throw LockException.of(request, e, call.where());
             }
-            if (!talk.isDoubtful() || keeper.isExpired()) {
+            if (!call.isDoubtful() || keeper.isExpired()) {
                 throw new NotHeldException(request, keeper.isExpired() ? EXPIRED : "");
             }
         }
+    }
+
+    /**
+     * Releases some of its permits. If the reply is lost, the release is not simply sent again, because permits that
+     * the program still uses would be released: LOCK.INFO shows whether it was executed.
+     */
+    private void releaseSome(int count, int left) {
+        long held = -1;
+        while (held != left) {
+            Call call = new Call(locks.connections, key());
+            try {
+                Object reply = call.shortly(() -> call.isDoubtful() ? Call.later(Request.info(key()))
+                        : new Call.Command(Call.SHORT_MS, request.release(owner, count)), keeper.end());
+                held = reply instanceof Long now ? now : heldBy(reply);
+            } catch (LinkException e) {
+                throw e.original();
+            } catch (ServerException e) {
+                throw LockException.of(request, e, call.where());
+            }
+            if (held < left) {
+                lose(REPORTED);
+                throw notHeld();
+            }
+        }
+        permits = left;
+    }
+
+    private long heldBy(Object info) {
+        return Request.holders(info).stream()
+                .filter(holder -> owner.equals(Request.field(holder, "owner")))
+                .mapToLong(holder -> (Long) Request.field(holder, "holds"))
+                .sum();
     }
 
     /**
@@ -182,7 +230,7 @@ final class Holding {
     private void releaseEach() {
         for (String key : request.keys()) {
             try {
-                Talk.ask(locks.lines, key, List.of("LOCK.RELEASE", key, owner), keeper.end());
+                Call.send(locks.connections, key, List.of("LOCK.RELEASE", key, owner), keeper.end());
             } catch (LinkException | ServerException e) {
                 continue; // this one is lost, or its lease will expire
             }
@@ -195,9 +243,10 @@ final class Holding {
             return;
         }
         why = reason;
+        locks.holdings.remove(this);
         keeper.stop();
-        Consumer<Hold> listener = request.options().onLost();
-        Hold hold = face.get();
+        Consumer<Hold> listener = request.options().onLost;
+        Hold hold = object.get();
         if (listener != null && hold != null) {
             locks.workers.help(() -> report(listener, hold));
         }

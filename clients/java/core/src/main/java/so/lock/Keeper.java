@@ -6,39 +6,40 @@ import java.lang.System.Logger.Level;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import so.lock.wire.Line;
-import so.lock.wire.LinkException;
-import so.lock.wire.ServerException;
+import so.lock.Connections.Connection;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
 
 /** Renews a hold, watches it, and checks its lease by the clock. The first of the three to notice a loss reports it. */
 final class Keeper {
     private static final long LONGEST_WATCH_MS = 10_000;
     private static final long LONGEST_RENEWAL = 1_000_000_000; // ns
-    private static final int MARGIN_MS = 2_000;
-    private static final long FOR_EVER = 1L << 61;
+    private static final long MARGIN_MS = 2_000;
+    private static final long NO_LIMIT = 1L << 61;
     private static final long FIRST_PAUSE_MS = 20;
     private static final long LONGEST_PAUSE_MS = 500;
 
     private final Locks locks;
     private final Holding hold;
     private final Request request;
-    private final Line session;
+    private final Connection session;
     private final long lease; // ns
-    private final Set<Talk> watches = ConcurrentHashMap.newKeySet();
+    private final Set<Call> watches = ConcurrentHashMap.newKeySet();
     private volatile Thread thread;
     private volatile long end; // by nanoTime, like the next
     private volatile long renewal;
     private volatile long pauseMs = FIRST_PAUSE_MS;
     private volatile boolean renewing;
+    private volatile boolean begun; // whether the start of the lease is known
     private volatile boolean stopped;
     private Clock.Entry tick;
 
-    Keeper(Locks locks, Holding hold, Request request, Line session) {
+    Keeper(Locks locks, Holding hold, Request request, Connection session) {
         this.locks = locks;
         this.hold = hold;
         this.request = request;
         this.session = session;
-        this.lease = MILLISECONDS.toNanos(request.leaseMs());
+        this.lease = Math.min(MILLISECONDS.toNanos(request.leaseMs()), NO_LIMIT);
     }
 
     /**
@@ -53,8 +54,9 @@ final class Keeper {
         boolean waited = now - sent > lease / 3;
         end = (waited ? now : sent) + lease;
         renewal = waited ? now : sent + lease / 3;
+        begun = !waited;
         schedule();
-        if (session != null || request.options().onLost() != null) {
+        if (session != null || request.options().onLost != null) {
             locks.workers.help(() -> watch(request.key(), session));
             request.keys().stream().skip(1).forEach(key -> locks.workers.help(() -> watch(key, null)));
         }
@@ -64,8 +66,8 @@ final class Keeper {
     synchronized void stop() {
         stopped = true;
         locks.workers.clock.cancel(tick);
-        watches.forEach(Talk::hangUp);
-        locks.lines.drop(session);
+        watches.forEach(Call::disconnect);
+        locks.connections.drop(session);
     }
 
     /** When the lease that was confirmed last expires, by nanoTime. */
@@ -78,10 +80,11 @@ final class Keeper {
     }
 
     private boolean renews() {
-        return request.options().renew() && session == null && (thread == null || thread.isAlive());
+        return session == null && (!begun || request.options().renew && (thread == null || thread.isAlive()));
     }
 
     private synchronized void schedule() {
+        locks.workers.clock.cancel(tick);
         if (stopped) {
             return;
         }
@@ -100,7 +103,7 @@ final class Keeper {
         }
         if (renews() && !renewing && System.nanoTime() - renewal >= 0) {
             renewing = true;
-            locks.workers.renew(this::renew);
+            locks.workers.renewals.add(locks.connections.knownNode(request.key()), this::renew);
         }
         schedule();
     }
@@ -110,7 +113,7 @@ final class Keeper {
         long time = Math.min(lease / 6, LONGEST_RENEWAL);
         try {
             for (String key : request.keys()) {
-                Talk.ask(locks.lines, key, request.renew(key, hold.owner(), false), sent + time);
+                Call.renew(locks.connections, key, request.renew(key, hold.owner(), false), sent + time, request.options().replicasMs);
             }
             confirmed(sent);
         } catch (ServerException e) {
@@ -122,10 +125,7 @@ final class Keeper {
             later();
         } finally {
             renewing = false;
-            synchronized (this) {
-                locks.workers.clock.cancel(tick);
-                schedule();
-            }
+            schedule();
         }
     }
 
@@ -133,16 +133,16 @@ final class Keeper {
      * Runs on a thread of its own. A session is watched on its own connection, so that the loss of the connection is
      * noticed at once. The hold is then bound to a new connection, if that is possible within lock.session-grace.
      */
-    private void watch(String key, Line bound) {
-        Talk talk = new Talk(locks.lines, key, bound, bound == null ? List.of() : bindings());
-        watches.add(talk);
-        int blockMs = (int) Math.max(1, Math.min(request.leaseMs() / 3, LONGEST_WATCH_MS));
-        Talk.Command command = new Talk.Command(blockMs + MARGIN_MS, Request.watch(key, hold.owner(), blockMs));
+    private void watch(String key, Connection bound) {
+        Call call = new Call(locks.connections, key, false, null, bound, bound == null ? List.of() : bindings());
+        watches.add(call);
+        long blockMs = Math.max(1, Math.min(request.leaseMs() / 3, LONGEST_WATCH_MS));
+        Call.Command command = new Call.Command(blockMs + MARGIN_MS, Request.watch(key, hold.owner(), blockMs));
         try {
             while (!stopped) {
                 long sent = System.nanoTime();
-                long until = bound == null ? sent + FOR_EVER : end;
-                Object reply = Talk.uninterrupted(() -> talk.ask(() -> command, until, null));
+                long until = bound == null ? sent + NO_LIMIT : end;
+                Object reply = Call.uninterrupted(() -> call.send(() -> command, until, null));
                 if (reply != null) {
                     hold.lose(Holding.REPORTED);
                 } else if (bound != null) {
@@ -154,8 +154,8 @@ final class Keeper {
         } catch (LinkException e) {
             return; // it is stopped, or the clock will notice the loss
         } finally {
-            talk.hangUp();
-            watches.remove(talk);
+            call.disconnect();
+            watches.remove(call);
         }
     }
 
@@ -174,6 +174,7 @@ final class Keeper {
     private void confirmed(long sent) {
         end = sent + lease;
         renewal = sent + lease / 3;
+        begun = true;
         pauseMs = FIRST_PAUSE_MS;
     }
 

@@ -1,9 +1,9 @@
 package so.lock;
 
-import so.lock.wire.ServerException;
+import so.lock.internal.ServerException;
 
-/** A lock was not acquired. Connection errors are not among these: they are the library's own exceptions. */
-public class LockException extends RuntimeException implements LockError {
+/** The server refused a command, or the locks are closed. Connection errors are the library's own exceptions. */
+public class LockException extends RuntimeException implements LockFailure {
     private static final long serialVersionUID = 1;
     private final String code;
 

@@ -4,66 +4,62 @@ import java.time.Duration;
 import java.util.Objects;
 import java.util.function.Consumer;
 
-/**
- * How a lock is acquired and kept. Immutable: each method returns a changed copy.
- *
- * @param lease how long a hold lasts without renewal; with a session, the server's {@code lock.default-lease}
- * @param session whether the server renews the lease, for as long as the connection of the hold lives
- * @param fenced whether a hold has a fencing token; not for read locks, multi-key locks and semaphores
- * @param renew whether the client renews the lease, after each third of it; not with a session
- * @param replicas how many replicas must acknowledge a grant; 0: none
- * @param replicasWait the time limit for the acknowledgements
- * @param onLost called once, on a thread of the locks, when a hold is lost; null: no listener
- */
-public record LockOptions(
-        Duration lease,
-        boolean session,
-        boolean fenced,
-        boolean renew,
-        int replicas,
-        Duration replicasWait,
-        Consumer<Hold> onLost) {
-
+/** How a lock is acquired and kept. Immutable: each method returns a changed copy. */
+public final class LockOptions {
     /** A lease of 30 seconds, renewed. */
-    public static final LockOptions DEFAULT =
-            new LockOptions(Duration.ofSeconds(30), false, false, true, 0, Duration.ZERO, null);
+    public static final LockOptions DEFAULT = new LockOptions();
 
-    public LockOptions {
-        checkTime("lease", lease);
-        if (replicas < 0) {
-            throw new IllegalArgumentException("replicas must be at least 1, not " + replicas);
+    long leaseMs = 30_000;
+    boolean session;
+    boolean fenced;
+    boolean renew = true;
+    int replicas; // 0: none
+    long replicasMs;
+    Consumer<Hold> onLost; // null: no listener
+
+    private LockOptions() {}
+
+    /** Checks a time, and returns it in ms. The server counts whole milliseconds, of which there must be one. */
+    static long checkTime(String name, Duration time) {
+        long ms = Texts.ms(time);
+        if (ms < 1) {
+            throw new IllegalArgumentException(name + " must be greater than 0, not " + Texts.seconds(ms));
         }
-        if (replicas > 0) {
-            checkTime("replicas: the time", replicasWait);
-        }
+        return ms;
     }
 
-    /** The server counts whole milliseconds, of which there must be one. */
-    static void checkTime(String name, Duration time) {
-        if (time.toMillis() < 1) {
-            String text = Texts.seconds(time.toMillis());
-            throw new IllegalArgumentException(name + " must be greater than 0, not " + text);
-        }
+    LockOptions with(Consumer<LockOptions> change) {
+        LockOptions copy = new LockOptions();
+        copy.leaseMs = leaseMs;
+        copy.session = session;
+        copy.fenced = fenced;
+        copy.renew = renew;
+        copy.replicas = replicas;
+        copy.replicasMs = replicasMs;
+        copy.onLost = onLost;
+        change.accept(copy);
+        return copy;
     }
 
-    /** The same with this lease. */
+    /** How long a hold lasts without renewal. With a session, this is how long the client believes it without one. */
     public LockOptions withLease(Duration time) {
-        return new LockOptions(time, session, fenced, renew, replicas, replicasWait, onLost);
+        long ms = checkTime("lease", time);
+        return with(copy -> copy.leaseMs = ms);
     }
 
     /** The server renews the lease, and frees the lock soon after the hold's connection was lost. */
     public LockOptions inSession() {
-        return new LockOptions(lease, true, fenced, renew, replicas, replicasWait, onLost);
+        return with(copy -> copy.session = true);
     }
 
-    /** Each hold has a fencing token. */
-    public LockOptions withToken() {
-        return new LockOptions(lease, session, true, renew, replicas, replicasWait, onLost);
+    /** Each hold has a fencing token; not for read locks, multi-key locks and semaphores. */
+    public LockOptions fenced() {
+        return with(copy -> copy.fenced = true);
     }
 
-    /** The lease is not renewed. */
+    /** The client does not renew the lease, except once after a long wait, when the start of the lease is not known. */
     public LockOptions withoutRenewal() {
-        return new LockOptions(lease, session, fenced, false, replicas, replicasWait, onLost);
+        return with(copy -> copy.renew = false);
     }
 
     /** This number of replicas, one at least, must acknowledge a grant within this time, which is added to a wait. */
@@ -71,12 +67,19 @@ public record LockOptions(
         if (count < 1) {
             throw new IllegalArgumentException("replicas must be at least 1, not " + count);
         }
-        return new LockOptions(lease, session, fenced, renew, count, time, onLost);
+        long ms = checkTime("replicas: the time", time);
+        return with(copy -> {
+            copy.replicas = count;
+            copy.replicasMs = ms;
+        });
     }
 
-    /** The listener uses a connection and a thread for each hold, and is called within milliseconds of a loss. */
+    /**
+     * The listener is called once, on a thread of the locks, within milliseconds of a loss. It uses a connection and a
+     * thread for each hold and key.
+     */
     public LockOptions onLost(Consumer<Hold> listener) {
-        return new LockOptions(
-                lease, session, fenced, renew, replicas, replicasWait, Objects.requireNonNull(listener));
+        Objects.requireNonNull(listener);
+        return with(copy -> copy.onLost = listener);
     }
 }

@@ -1,7 +1,7 @@
 package so.lock;
 
 import static java.util.concurrent.TimeUnit.NANOSECONDS;
-import static java.util.concurrent.TimeUnit.SECONDS;
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
 import java.lang.ref.Cleaner;
 import java.net.InetAddress;
@@ -14,14 +14,14 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import so.lock.wire.Line;
-import so.lock.wire.Wire;
+import so.lock.Connections.Connection;
+import so.lock.internal.Wire;
 
 /**
  * The locks of one server, cluster or master. Create one object for a program, with {@code JedisLocks} or
- * {@code LettuceLocks}. Any thread may use it. Its own threads are daemons: one checks the leases of all holds, up to 8
- * send renewals, and others exist while a hold has a listener or a request is given up. They and all connections end
- * when it is closed, or garbage-collected.
+ * {@code LettuceLocks}. Any thread may use it. Its own threads are daemons: one checks the leases of all holds, for each
+ * node up to 4 send renewals, 4 end what is given up, and 16 open connections, and there is one for each hold and key
+ * with a listener or a session. They and all connections end when it is closed, or garbage-collected.
  */
 public final class Locks implements AutoCloseable {
     static final System.Logger LOG = System.getLogger("so.lock");
@@ -30,27 +30,30 @@ public final class Locks implements AutoCloseable {
     private static final String PROCESS = host() + ":" + ProcessHandle.current().pid() + ":";
 
     final Workers workers = new Workers();
-    final Lines lines;
+    final Connections connections;
     final Set<Acquisition> running = ConcurrentHashMap.newKeySet();
     final Set<Holding> holdings = ConcurrentHashMap.newKeySet();
+    private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private final Cleaner.Cleanable end;
     private volatile long maxBlockMs = 30_000;
-    private volatile long connectTimeout = SECONDS.toNanos(5);
     private volatile boolean closed;
     private final Map<ThreadHold.Place, ThreadHold> threads = new ConcurrentHashMap<>();
 
-    /** @param wire opens connections; it is closed with the locks */
+    /** For the adapters of this package only. */
     public Locks(Wire wire) {
-        lines = new Lines(wire, workers::help);
-        end = CLEANER.register(this, ending(lines, workers));
+        connections = new Connections(wire, workers::help);
+        end = CLEANER.register(this, ending(connections, workers, ended));
     }
 
     /** Closes everything, when the locks are closed or collected; it does not refer to them. */
-    private static Runnable ending(Lines lines, Workers workers) {
+    private static Runnable ending(Connections connections, Workers workers, CompletableFuture<Void> ended) {
         return () -> {
             workers.help(() -> {
-                lines.close();
-                lines.wire.close();
+                try {
+                    connections.close();
+                } finally {
+                    ended.complete(null);
+                }
             });
             workers.close();
         };
@@ -72,31 +75,19 @@ public final class Locks implements AutoCloseable {
     /**
      * Sets how long one command blocks at most, 30 seconds if this is not called. Then the request is sent again. A
      * server that stopped responding is noticed 2 seconds later. Commands that block already are not changed.
-     *
-     * @return this
      */
-    public Locks withMaxBlock(Duration time) {
-        LockOptions.checkTime("maxBlock", time);
-        maxBlockMs = time.toMillis();
-        return this;
+    public void setMaxBlock(Duration time) {
+        maxBlockMs = LockOptions.checkTime("maxBlock", time);
     }
 
     /**
      * Sets how long it may take to establish a connection, 5 seconds if this is not called. If none was ever
      * established, a wait ends after this time with the library's exception. After the first one, a wait lasts as long
      * as it was requested.
-     *
-     * @return this
      */
-    public Locks withConnectTimeout(Duration time) {
-        LockOptions.checkTime("connectTimeout", time);
-        connectTimeout = time.toNanos();
-        return this;
-    }
-
-    /** In ns. */
-    long connectTimeout() {
-        return connectTimeout;
+    public void setConnectTimeout(Duration time) {
+        long ms = LockOptions.checkTime("connectTimeout", time);
+        connections.setConnectTimeout(Math.min(MILLISECONDS.toNanos(ms), 1L << 61));
     }
 
     long maxBlockMs() {
@@ -134,7 +125,8 @@ public final class Locks implements AutoCloseable {
     }
 
     /**
-     * A multi-key lock, all keys or none in one step: {@code LOCK.MACQUIRE}. In a cluster the keys must share a slot.
+     * A multi-key lock, all keys or none in one step: {@code LOCK.MACQUIRE}. In a cluster the keys must share a slot. A
+     * thread that holds it and locks one of its keys by {@link #lock} waits for itself: that is another lock.
      */
     public DistributedLock multiLock(List<String> keys, LockOptions options) {
         return lock(new Request(Request.Kind.MULTI, List.copyOf(keys), 1, 1, options));
@@ -174,13 +166,18 @@ public final class Locks implements AutoCloseable {
             return;
         }
         closed = true;
+        long until = System.nanoTime() + MILLISECONDS.toNanos(Texts.ms(limit));
         List<CompletableFuture<Void>> work = new ArrayList<>();
         running.forEach(acquisition -> work.add(acquisition.abandon()));
-        holdings.forEach(holding -> work.add(CompletableFuture.runAsync(holding::close, workers::help)));
-        CompletableFuture.allOf(work.toArray(CompletableFuture[]::new))
-                .completeOnTimeout(null, Math.max(0, limit.toNanos()), NANOSECONDS)
-                .join();
+        holdings.forEach(holding -> work.add(CompletableFuture.runAsync(
+                holding::close, task -> workers.endings.add(connections.knownNode(holding.key()), task))));
+        await(CompletableFuture.allOf(work.toArray(CompletableFuture[]::new)), until);
         end.clean();
+        await(ended.copy(), until);
+    }
+
+    private static void await(CompletableFuture<Void> work, long until) {
+        work.completeOnTimeout(null, Math.max(0, until - System.nanoTime()), NANOSECONDS).join();
     }
 
     /**
@@ -202,10 +199,10 @@ public final class Locks implements AutoCloseable {
     /** The same for a hold that is bound to no thread. */
     Hold acquire(Request request, Duration wait) throws InterruptedException, NotAcquiredException {
         if (wait.isNegative()) {
-            String text = Texts.seconds(wait.toMillis());
+            String text = Texts.seconds(Texts.ms(wait));
             throw new IllegalArgumentException("wait must not be negative, not " + text);
         }
-        Acquisition acquisition = acquisition(request, wait.toMillis());
+        Acquisition acquisition = acquisition(request, Texts.ms(wait));
         Hold hold = hold(acquisition, request, true, null);
         if (hold == null) {
             throw acquisition.notAcquired();
@@ -214,36 +211,48 @@ public final class Locks implements AutoCloseable {
     }
 
     private Acquisition acquisition(Request request, long waitMs) {
-        return new Acquisition(this, request, newOwner(), request.options().session(), waitMs);
+        return new Acquisition(this, request, newOwner(), request.options().session, waitMs);
     }
 
     private Hold hold(Acquisition acquisition, Request request, boolean interruptible, Thread thread)
             throws InterruptedException {
-        Object reply = acquisition.run(interruptible);
-        if (reply == null) {
-            return null;
+        try {
+            Object reply = acquisition.run(interruptible);
+            if (reply == null) {
+                return null;
+            }
+            Connection session = request.options().session ? acquisition.connection() : null;
+            Holding holding = new Holding(this, request, acquisition.owner(), reply, session);
+            Hold hold = holding.object();
+            holdings.add(holding);
+            holding.keeper().start(acquisition.sent(), thread);
+            if (closed) { // close() may have seen neither the acquisition nor the hold as they are now
+                holding.close();
+                throw new LockException.Closed();
+            }
+            return hold;
+        } finally {
+            running.remove(acquisition);
         }
-        Line line = request.options().session() ? acquisition.line() : null;
-        Holding holding = new Holding(this, request, acquisition.owner(), reply, line);
-        Hold hold = holding.face();
-        holdings.add(holding);
-        holding.keeper().start(acquisition.sent(), thread);
-        if (closed) {
-            holding.close();
-        }
-        return hold;
     }
 
     /** Acquires the other mode of a read-write lock for the same owner, with the hold's lease. False: not in time. */
     boolean extend(Holding hold, Request mode, long waitMs, boolean interruptible) throws InterruptedException {
         Acquisition acquisition = new Acquisition(this, mode, hold.owner(), false, waitMs);
-        Object reply = acquisition.run(interruptible);
-        if (reply != null) {
-            hold.granted(mode, reply);
-        } else if (acquisition.failure() != null) {
-            throw acquisition.failure();
+        try {
+            Object reply = acquisition.run(interruptible);
+            if (reply != null) {
+                hold.granted(mode, reply);
+                if (closed) {
+                    throw new LockException.Closed();
+                }
+            } else if (acquisition.failure() != null) {
+                throw acquisition.failure();
+            }
+            return reply != null;
+        } finally {
+            running.remove(acquisition);
         }
-        return reply != null;
     }
 
     Map<ThreadHold.Place, ThreadHold> threads() {

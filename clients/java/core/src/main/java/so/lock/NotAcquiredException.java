@@ -1,5 +1,6 @@
 package so.lock;
 
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeoutException;
 
@@ -7,16 +8,18 @@ import java.util.concurrent.TimeoutException;
  * The lock could not be acquired in time; nothing is left on the server. If the last attempt failed because of the
  * connection, the cause is the library's exception.
  */
-public final class NotAcquiredException extends TimeoutException implements LockError {
+public final class NotAcquiredException extends TimeoutException implements LockFailure {
     private static final long serialVersionUID = 1;
-    private final transient List<String> keys;
-    private final transient List<String> holders;
+    private final String[] keys;
+    private final String[] holders;
+    private final Duration waited;
 
     NotAcquiredException(Request request, long waitMs, List<String> holders, Throwable cause, String where) {
         super(request.named() + " was not acquired" + (waitMs == 0 ? "" : " within " + Texts.seconds(waitMs) + " s")
                 + (cause != null ? ": " + Texts.of(cause, where) : Texts.heldBy(holders)));
-        this.keys = request.keys();
-        this.holders = List.copyOf(holders);
+        this.keys = request.keys().toArray(String[]::new);
+        this.holders = holders.toArray(String[]::new);
+        this.waited = Duration.ofMillis(waitMs);
         if (cause != null) {
             initCause(cause);
         }
@@ -29,11 +32,16 @@ public final class NotAcquiredException extends TimeoutException implements Lock
 
     /** The keys of the lock. */
     public List<String> keys() {
-        return keys;
+        return List.of(keys);
     }
 
     /** The owners that held the lock just after the wait had timed out, as far as they are known. */
     public List<String> holders() {
-        return holders;
+        return List.of(holders);
+    }
+
+    /** How long it waited. */
+    public Duration waited() {
+        return waited;
     }
 }

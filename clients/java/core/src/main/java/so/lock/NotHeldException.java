@@ -1,7 +1,7 @@
 package so.lock;
 
 /** The lock is not held: it was lost, or this thread never acquired it. Another owner may have held it meanwhile. */
-public final class NotHeldException extends IllegalMonitorStateException implements LockError {
+public final class NotHeldException extends IllegalMonitorStateException implements LockFailure {
     private static final long serialVersionUID = 1;
 
     /** @param why may be empty */

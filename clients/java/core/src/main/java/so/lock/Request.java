@@ -24,7 +24,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
 
     Request {
         boolean tokens = kind == Kind.LOCK || kind == Kind.FAIR || kind == Kind.WRITE;
-        if (options.fenced() && !tokens) {
+        if (options.fenced && !tokens) {
             throw new IllegalArgumentException("fenced: a " + kind.name + " has no fencing token");
         }
         if (keys.isEmpty()) {
@@ -54,7 +54,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
     }
 
     long leaseMs() {
-        return options.lease().toMillis();
+        return options.leaseMs;
     }
 
     /**
@@ -77,7 +77,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
         if (blockMs >= 0) {
             words.addAll(List.of("BLOCK", Long.toString(blockMs)));
         }
-        if (options.fenced()) {
+        if (options.fenced) {
             words.add("FENCED");
         }
         words.add("ONCE");
@@ -111,6 +111,18 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
         return List.of("LOCK.INFO", key, "COUNT", "0");
     }
 
+    /** A field of a map of LOCK.INFO, which is a list of keys and values; null if there is none. */
+    static Object field(Object map, String name) {
+        List<?> words = map instanceof List<?> list ? list : List.of();
+        int at = words.indexOf(name);
+        return at < 0 || at + 1 == words.size() ? null : words.get(at + 1);
+    }
+
+    /** The holders in the reply to {@link #info}. */
+    static List<?> holders(Object info) {
+        return field(info, "holders") instanceof List<?> holders ? holders : List.of();
+    }
+
     static List<String> watch(String key, String owner, long blockMs) {
         return List.of("LOCK.WATCH", key, owner, "BLOCK", Long.toString(blockMs));
     }
@@ -120,10 +132,10 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
     }
 
     private List<String> replicas() {
-        return options.replicas() == 0
+        return options.replicas == 0
                 ? List.of()
-                : List.of("REPLICAS", Integer.toString(options.replicas()),
-                        Long.toString(options.replicasWait().toMillis()));
+                : List.of("REPLICAS", Integer.toString(options.replicas),
+                        Long.toString(options.replicasMs));
     }
 
     private List<String> which(int count) {

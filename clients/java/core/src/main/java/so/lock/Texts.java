@@ -1,6 +1,7 @@
 package so.lock;
 
 import java.math.BigDecimal;
+import java.time.Duration;
 import java.util.List;
 import java.util.stream.Collectors;
 
@@ -9,11 +10,19 @@ final class Texts {
     static final String CLOSED = "these Locks are closed";
     static final String RELEASED = "it was released before";
 
+    private static final long LONGEST_S = 1_000_000L * 366 * 86_400;
+
     private Texts() {}
 
     /** Milliseconds as seconds, without trailing zeros. */
     static String seconds(long ms) {
         return ms == 0 ? "0" : BigDecimal.valueOf(ms, 3).stripTrailingZeros().toPlainString();
+    }
+
+    /** In ms; not more than a million years. */
+    static long ms(Duration time) {
+        boolean fits = Math.abs(time.getSeconds()) <= LONGEST_S;
+        return fits ? time.toMillis() : Long.signum(time.getSeconds()) * LONGEST_S * 1_000;
     }
 
     static String quoted(List<String> keys) {

@@ -1,55 +1,76 @@
 package so.lock;
 
-import static java.util.concurrent.TimeUnit.SECONDS;
-
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.ThreadFactory;
-import java.util.concurrent.ThreadPoolExecutor;
 
 /** The threads of the locks, all daemons. They do not keep the {@link Locks} from being collected. */
 final class Workers {
-    private static final int RENEWERS = 8;
+    private static final int THREADS = 4;
 
     final Clock clock = new Clock();
-    private final ExecutorService helpers = Executors.newCachedThreadPool(daemons("lock-so-helper"));
-    private final ThreadPoolExecutor renewers = new ThreadPoolExecutor(
-            RENEWERS, RENEWERS, 10, SECONDS, new LinkedBlockingQueue<>(), daemons("lock-so-renewal"));
+    final Queues renewals = new Queues();
+    final Queues endings = new Queues(); // releases in the background, and cancellations
+    private final ExecutorService helpers = Executors.newCachedThreadPool(Workers::daemon);
 
-    Workers() {
-        renewers.allowCoreThreadTimeOut(true);
-    }
+    /** Queues of tasks that may block, one for each node, so that a stalled node delays only its own. */
+    final class Queues {
+        private final Map<String, Deque<Runnable>> waiting = new HashMap<>();
+        private final Map<String, Integer> threads = new HashMap<>();
 
-    /** Runs a task that may block. */
-    void help(Runnable work) {
-        try {
-            helpers.execute(work);
-        } catch (RejectedExecutionException e) {
-            work.run(); // the locks are being closed, so it will not take long
+        void add(String node, Runnable task) {
+            synchronized (waiting) {
+                waiting.computeIfAbsent(node, name -> new ArrayDeque<>()).add(task);
+                if (threads.merge(node, 1, Integer::sum) > THREADS) {
+                    threads.merge(node, -1, Integer::sum);
+                    return;
+                }
+            }
+            help(() -> work(node));
+        }
+
+        private void work(String node) {
+            for (Runnable task = next(node); task != null; task = next(node)) {
+                try {
+                    task.run();
+                } catch (RuntimeException | Error e) {
+                    Locks.LOG.log(System.Logger.Level.ERROR, "error in a task in the background", e);
+                }
+            }
+        }
+
+        private Runnable next(String node) {
+            synchronized (waiting) {
+                Runnable task = waiting.get(node).poll();
+                if (task == null) {
+                    threads.merge(node, -1, Integer::sum);
+                }
+                return task;
+            }
         }
     }
 
-    void renew(Runnable work) {
+    /** Runs a task that may block. */
+    void help(Runnable task) {
         try {
-            renewers.execute(work);
+            helpers.execute(task);
         } catch (RejectedExecutionException e) {
-            Locks.LOG.log(System.Logger.Level.DEBUG, Texts.CLOSED);
+            daemon(task).start(); // the locks are being closed
         }
     }
 
     void close() {
         clock.close();
-        renewers.shutdown();
         helpers.shutdown();
     }
 
-    private static ThreadFactory daemons(String name) {
-        return work -> {
-            Thread thread = new Thread(work, name);
-            thread.setDaemon(true);
-            return thread;
-        };
+    private static Thread daemon(Runnable task) {
+        Thread thread = new Thread(task, "lock-so-helper");
+        thread.setDaemon(true);
+        return thread;
     }
 }

@@ -18,9 +18,9 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.Timeout;
-import so.lock.wire.Line;
-import so.lock.wire.LinkException;
-import so.lock.wire.ServerException;
+import so.lock.Connections.Connection;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
 
 /** What an adapter must do, tested with a real server; each library has a subclass that connects. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
@@ -47,7 +47,8 @@ public abstract class AdapterContract {
 
     @BeforeEach
     void open() {
-        locks = connect(server.port(), 0, null).withConnectTimeout(Duration.ofNanos(PATIENCE));
+        locks = connect(server.port(), 0, null);
+        locks.setConnectTimeout(Duration.ofNanos(PATIENCE));
     }
 
     @AfterEach
@@ -57,11 +58,12 @@ public abstract class AdapterContract {
     }
 
     private Object say(String... words) throws LinkException, ServerException {
-        return Talk.ask(locks.lines, "a", List.of(words), System.nanoTime() + PATIENCE);
+        return Call.send(locks.connections, "a", List.of(words), System.nanoTime() + PATIENCE);
     }
 
-    private Line line() throws Exception {
-        return locks.lines.open(locks.lines.wire.node("a"), PATIENCE);
+    private Connection connection() throws Exception {
+        String node = locks.connections.node("a", System.nanoTime() + PATIENCE);
+        return locks.connections.take(node, false, System.nanoTime() + PATIENCE);
     }
 
     private void awaitWaiting(int count) throws LinkException, ServerException {
@@ -85,36 +87,40 @@ public abstract class AdapterContract {
         assertEquals("NOTHELD", e.code());
         assertFalse(e.isPassing());
         assertEquals("ERR", assertThrows(ServerException.class, () -> say("NO.SUCH.COMMAND")).code());
-        assertEquals("PONG", say("PING"), "the connection can still be used");
+        for (int i = 0; i < 20; i++) {
+            assertThrows(ServerException.class, () -> say("LOCK.RELEASE", "a", "me"));
+        }
+        assertEquals(2, ((String) say("CLIENT", "LIST", "TYPE", "normal")).lines().count(),
+                "the user's, at most, and one that can still be used");
     }
 
     @Test
     void noReplyEndsWithTheTimeOut() throws Exception {
         say("LOCK.ACQUIRE", "a", "me");
-        Line line = line();
+        Connection connection = connection();
         // If this command arrives late, when the lock is free, it acquires nothing.
-        assertThrows(LinkException.class, () -> line.ask(50, List.of("LOCK.WATCH", "a", "me", "BLOCK", "0"), null));
-        locks.lines.drop(line);
+        assertThrows(LinkException.class, () -> connection.line.send(50, List.of("LOCK.WATCH", "a", "me", "BLOCK", "0"), null));
+        locks.connections.drop(connection);
         say("LOCK.RELEASE", "a", "me");
     }
 
     @Test
     void closingEndsAPendingCommand() throws Exception {
         say("LOCK.ACQUIRE", "a", "me");
-        Line line = line();
+        Connection connection = connection();
         AtomicReference<Throwable> end = new AtomicReference<>();
-        Thread asker = new Thread(() -> {
+        Thread sender = new Thread(() -> {
             try {
-                line.ask(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), null);
+                connection.line.send(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), null);
             } catch (LinkException | ServerException e) {
                 end.set(e);
             }
         });
-        asker.start();
+        sender.start();
         awaitWaiting(1);
         long start = System.nanoTime();
-        line.close();
-        asker.join();
+        connection.line.close();
+        sender.join();
         assertEquals(LinkException.class, end.get().getClass());
         assertTrue(System.nanoTime() - start < TimeUnit.SECONDS.toNanos(5));
         awaitWaiting(0);
@@ -123,37 +129,37 @@ public abstract class AdapterContract {
 
     @Test
     void aConnectionThatTheServerClosesIsALostLink() throws Exception {
-        Line line = line();
-        Object id = line.ask(SHORT_MS, List.of("CLIENT", "ID"), null);
+        Connection connection = connection();
+        Object id = connection.line.send(SHORT_MS, List.of("CLIENT", "ID"), null);
         say("CLIENT", "KILL", "ID", id.toString());
-        assertThrows(LinkException.class, () -> line.ask(SHORT_MS, List.of("PING"), null));
-        locks.lines.drop(line);
+        assertThrows(LinkException.class, () -> connection.line.send(SHORT_MS, List.of("PING"), null));
+        locks.connections.drop(connection);
     }
 
     @Test
     void anInterruptIsReportedAndEndsNothing() throws Exception {
         say("LOCK.ACQUIRE", "a", "me");
-        Line line = line();
+        Connection connection = connection();
         CountDownLatch reported = new CountDownLatch(1);
         AtomicReference<Object> reply = new AtomicReference<>();
         AtomicReference<Boolean> flag = new AtomicReference<>();
-        Thread asker = new Thread(() -> {
+        Thread sender = new Thread(() -> {
             try {
-                reply.set(line.ask(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), reported::countDown));
+                reply.set(connection.line.send(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), reported::countDown));
             } catch (LinkException | ServerException e) {
                 reply.set(e);
             }
             flag.set(Thread.currentThread().isInterrupted());
         });
-        asker.start();
+        sender.start();
         awaitWaiting(1);
-        asker.interrupt();
+        sender.interrupt();
         reported.await();
         say("LOCK.RELEASE", "a", "me");
-        asker.join();
+        sender.join();
         assertEquals(1L, reply.get());
         assertTrue(flag.get());
-        locks.lines.drop(line);
+        locks.connections.drop(connection);
         say("LOCK.RELEASE", "a", "other");
     }
 
@@ -186,7 +192,7 @@ public abstract class AdapterContract {
                 assertFalse(hold.isLost());
                 assertEquals(0L, say("EXISTS", "a"), "it is in another database");
             }
-            LockError e = assertThrows(LockException.Refused.class, () -> wrong.lock("a").acquire());
+            LockFailure e = assertThrows(LockException.Refused.class, () -> wrong.lock("a").acquire());
             assertEquals("WRONGPASS", e.code());
         } finally {
             say("CONFIG", "SET", "requirepass", "");
@@ -197,10 +203,10 @@ public abstract class AdapterContract {
     void noServer() {
         try (Locks other = connect(1, 0, null)) {
             RuntimeException e = assertThrows(RuntimeException.class, other.lock("a")::tryLock);
-            assertFalse(e instanceof LockError, "it must be the library's own: " + e);
-            other.withConnectTimeout(Duration.ofMillis(300));
+            assertFalse(e instanceof LockFailure, "it must be the library's own: " + e);
+            other.setConnectTimeout(Duration.ofMillis(300));
             e = assertThrows(RuntimeException.class, other.lock("a")::lock);
-            assertFalse(e instanceof LockError, "it must be the library's own: " + e);
+            assertFalse(e instanceof LockFailure, "it must be the library's own: " + e);
             NotAcquiredException late =
                     assertThrows(NotAcquiredException.class, () -> other.lock("a").acquire(Duration.ofMillis(200)));
             assertTrue(late.getMessage().startsWith("lock \"a\" was not acquired within 0.2 s: "), late.getMessage());

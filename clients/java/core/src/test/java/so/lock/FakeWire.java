@@ -1,20 +1,22 @@
 package so.lock;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
-import so.lock.wire.Line;
-import so.lock.wire.LinkException;
-import so.lock.wire.ServerException;
-import so.lock.wire.Wire;
+import so.lock.internal.Line;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
+import so.lock.internal.Wire;
 
 /** A server whose replies come from a test, and which records the commands that it receives. */
 final class FakeWire implements Wire {
     /** One received command. */
-    record Asked(String node, List<String> words, Thread thread) {
+    record Received(String node, List<String> words, Thread thread) {
         String text() {
             return String.join(" ", words);
         }
@@ -30,11 +32,22 @@ final class FakeWire implements Wire {
     }
 
     interface Server {
-        Object answer(Asked asked, FakeLine line) throws LinkException, ServerException;
+        Object reply(Received received, FakeLine line) throws LinkException, ServerException;
+    }
+
+    /** What happens while a connection is opened. */
+    interface Opening {
+        void open(String node) throws LinkException;
     }
 
     private final Server server;
-    private final List<Asked> asked = new ArrayList<>();
+    private final Set<FakeLine> lines = new HashSet<>();
+    volatile Opening opening = node -> {};
+    volatile Runnable refreshing = () -> {};
+    volatile Runnable closing = () -> {};
+    volatile int limit = Integer.MAX_VALUE;
+    volatile boolean isClosed;
+    private final List<Received> received = new ArrayList<>();
     final AtomicInteger opened = new AtomicInteger();
     final AtomicInteger refreshed = new AtomicInteger();
 
@@ -43,8 +56,8 @@ final class FakeWire implements Wire {
     }
 
     /** Grants and releases every request. */
-    static Object kindly(Asked asked) {
-        return switch (asked.name()) {
+    static Object kindly(Received received) {
+        return switch (received.name()) {
             case "RELEASE", "CANCEL" -> 0L;
             case "WATCH" -> watch();
             default -> 1L;
@@ -63,20 +76,20 @@ final class FakeWire implements Wire {
         return new LinkException(new IllegalStateException("the connection is lost"));
     }
 
-    synchronized List<Asked> asked() {
-        return List.copyOf(asked);
+    synchronized List<Received> received() {
+        return List.copyOf(received);
     }
 
     /** All commands but watches, without the owner. */
     List<String> texts() {
-        return asked().stream()
+        return received().stream()
                 .filter(one -> !one.name().equals("WATCH"))
                 .map(one -> one.text().replace(" " + one.owner(), ""))
                 .toList();
     }
 
-    List<Asked> named(String name) {
-        return asked().stream().filter(one -> one.name().equals(name)).toList();
+    List<Received> named(String name) {
+        return received().stream().filter(one -> one.name().equals(name)).toList();
     }
 
     /** Waits until this number of commands of that name has been received. */
@@ -85,22 +98,36 @@ final class FakeWire implements Wire {
         synchronized (this) {
             while (named(name).size() < count) {
                 if (System.nanoTime() - end > 0) {
-                    throw new AssertionError(count + " " + name + " were not received: " + asked);
+                    throw new AssertionError(count + " " + name + " were not received: " + received);
                 }
                 wait(100);
             }
         }
     }
 
+    /** The part of the key before a colon, if there is one. */
     @Override
     public String node(String key) {
-        return "node";
+        return key.contains(":") ? key.substring(0, key.indexOf(':')) : "node";
     }
 
     @Override
-    public Line open(String node) {
+    public Line open(String node, long timeout) throws LinkException, ServerException {
         opened.incrementAndGet();
-        return new FakeLine(node);
+        opening.open(node);
+        FakeLine line = new FakeLine(node);
+        synchronized (this) {
+            if (lines.size() >= limit) {
+                throw new ServerException("ERR max number of clients reached");
+            }
+            lines.add(line);
+        }
+        return line;
+    }
+
+    /** The connections that are open. */
+    synchronized List<FakeLine> lines() {
+        return List.copyOf(lines);
     }
 
     @Override
@@ -116,13 +143,17 @@ final class FakeWire implements Wire {
     @Override
     public void refresh() {
         refreshed.incrementAndGet();
+        refreshing.run();
     }
 
     @Override
-    public void close() {}
+    public void close() {
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(50));
+        isClosed = true;
+    }
 
-    private synchronized void note(Asked one) {
-        asked.add(one);
+    private synchronized void note(Received one) {
+        received.add(one);
         notifyAll();
     }
 
@@ -130,33 +161,44 @@ final class FakeWire implements Wire {
         final CountDownLatch closed = new CountDownLatch(1);
         final CountDownLatch interrupted = new CountDownLatch(1);
         private final String node;
+        volatile boolean dead;
+        volatile int timeoutMs;
 
         FakeLine(String node) {
             this.node = node;
         }
 
         @Override
-        public Object ask(int timeoutMs, List<String> words, Runnable onInterrupt)
+        public Object send(int timeoutMs, List<String> words, Runnable onInterrupt)
                 throws LinkException, ServerException {
-            Thread asker = Thread.currentThread();
-            Asked one = new Asked(node, List.copyOf(words), asker);
-            Thread watcher = new Thread(() -> awaitInterrupt(asker, onInterrupt));
+            Thread sender = Thread.currentThread();
+            Received one = new Received(node, List.copyOf(words), sender);
+            Thread watcher = new Thread(() -> awaitInterrupt(sender, onInterrupt));
             watcher.setDaemon(true);
             if (onInterrupt != null) {
                 watcher.start();
             }
-            note(one);
+            this.timeoutMs = timeoutMs;
+            if (!one.name().equals("PING")) {
+                note(one);
+            }
             try {
-                return server.answer(one, this);
+                if (dead) {
+                    throw lost();
+                }
+                if (one.name().equals("PING")) {
+                    return "PONG";
+                }
+                return server.reply(one, this);
             } finally {
                 watcher.interrupt();
             }
         }
 
         /** As a library does it: the calling thread continues to block, and onInterrupt is called on another thread. */
-        private void awaitInterrupt(Thread asker, Runnable onInterrupt) {
+        private void awaitInterrupt(Thread sender, Runnable onInterrupt) {
             while (!Thread.currentThread().isInterrupted()) {
-                if (asker.isInterrupted()) {
+                if (sender.isInterrupted()) {
                     onInterrupt.run();
                     interrupted.countDown();
                     return;
@@ -175,9 +217,22 @@ final class FakeWire implements Wire {
             }
         }
 
+        /** There is no reply. */
+        LinkException silence() throws LinkException {
+            long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
+            while (System.nanoTime() - end < 0 && closed.getCount() > 0) {
+                LockSupport.parkNanos(1_000_000);
+            }
+            throw lost();
+        }
+
         @Override
         public void close() {
+            synchronized (FakeWire.this) {
+                lines.remove(this);
+            }
             closed.countDown();
+            closing.run();
         }
     }
 }

@@ -14,15 +14,18 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
-import so.lock.wire.ServerException;
+import so.lock.internal.ServerException;
 
 /** Which commands each call sends. */
+@Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class LockTest {
     private static final LockOptions OPTIONS = LockOptions.DEFAULT.withLease(Duration.ofSeconds(60));
 
-    private final FakeWire kind = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+    private final FakeWire kind = new FakeWire((received, line) -> FakeWire.kindly(received));
 
     @Test
     void anotherLockByTheSameThreadSendsNothing() {
@@ -48,7 +51,7 @@ class LockTest {
                 locks.lock("a").lock();
                 locks.lock("a").unlock();
             }
-            List<FakeWire.Asked> acquired = kind.named("ACQUIRE");
+            List<FakeWire.Received> acquired = kind.named("ACQUIRE");
             assertFalse(acquired.get(0).owner().equals(acquired.get(1).owner()));
         }
     }
@@ -66,14 +69,14 @@ class LockTest {
 
     @Test
     void theCommandsOfEachKind() throws Exception {
-        LockOptions fenced = OPTIONS.withToken().withReplicas(2, Duration.ofMillis(50));
+        LockOptions fenced = OPTIONS.fenced().withReplicas(2, Duration.ofMillis(50));
         try (Locks locks = new Locks(kind)) {
             locks.fairLock("a", fenced).acquire().close();
             locks.multiLock(List.of("a", "b"), OPTIONS).acquire(Duration.ZERO).close();
-            locks.semaphore("a", 5, OPTIONS).hold(2).close();
+            locks.semaphore("a", 5, OPTIONS).acquireHold(2).close();
             locks.readWriteLock("a", fenced).readLock().acquire().close();
             try (Hold hold = locks.readWriteLock("a", fenced).writeLock().acquire()) {
-                assertEquals(1L, hold.token());
+                assertEquals(1L, hold.token().getAsLong());
             }
         }
         assertEquals(
@@ -92,7 +95,8 @@ class LockTest {
             locks.fairLock("a", OPTIONS).acquire(Duration.ofHours(1)).close();
             long block = Long.parseLong(kind.texts().get(0).replaceAll(".* BLOCK (\\d+) .*", "$1"));
             assertTrue(block > 1_800_000 && block <= 3_600_000, kind.texts().get(0));
-            locks.withMaxBlock(Duration.ofSeconds(7)).lock("a", OPTIONS).acquire(Duration.ofHours(1)).close();
+            locks.setMaxBlock(Duration.ofSeconds(7));
+            locks.lock("a", OPTIONS).acquire(Duration.ofHours(1)).close();
             assertTrue(kind.texts().get(2).contains(" BLOCK 7000 "));
         }
     }
@@ -100,15 +104,15 @@ class LockTest {
     @Test
     void invalidOptionsAreRefusedAtOnce() {
         try (Locks locks = new Locks(kind)) {
-            LockOptions fenced = OPTIONS.withToken();
+            LockOptions fenced = OPTIONS.fenced();
             refused("fenced: a multi-key lock has no fencing token", () -> locks.multiLock(List.of("a"), fenced));
             refused("fenced: a semaphore has no fencing token", () -> locks.semaphore("a", 1, fenced));
             refused("keys must not be empty", () -> locks.multiLock(List.of()));
             refused("limit must be at least 1, not 0", () -> locks.semaphore("a", 0));
-            refused("permits must be from 1 to the limit of 3, not 4", () -> locks.semaphore("a", 3).hold(4));
+            refused("permits must be from 1 to the limit of 3, not 4", () -> locks.semaphore("a", 3).acquireHold(4));
             refused("permits must be from 1 to the limit of 3, not 0", () -> locks.semaphore("a", 3).acquire(0));
-            refused("maxBlock must be greater than 0, not 0", () -> locks.withMaxBlock(Duration.ZERO));
-            refused("connectTimeout must be greater than 0, not -1", () -> locks.withConnectTimeout(Duration.ofSeconds(-1)));
+            refused("maxBlock must be greater than 0, not 0", () -> locks.setMaxBlock(Duration.ZERO));
+            refused("connectTimeout must be greater than 0, not -1", () -> locks.setConnectTimeout(Duration.ofSeconds(-1)));
             refused("lease must be greater than 0, not 0", () -> OPTIONS.withLease(Duration.ZERO));
             refused("replicas must be at least 1, not 0", () -> OPTIONS.withReplicas(0, Duration.ofSeconds(1)));
             refused("replicas: the time must be greater than 0, not 0", () -> OPTIONS.withReplicas(1, Duration.ZERO));
@@ -128,19 +132,23 @@ class LockTest {
             lock.writeLock().lock();
             lock.readLock().lock();
             lock.writeLock().unlock();
-            assertNull(lock.writeLock().hold());
+            assertFalse(lock.writeLock().isHeldByCurrentThread());
             assertTrue(lock.readLock().isHeldByCurrentThread());
             lock.readLock().unlock();
             assertEquals(
                     List.of("LOCK.RWWRITE a PX 60000 BLOCK 30000 ONCE", "LOCK.RWREAD a PX 60000 BLOCK 30000 ONCE",
                             "LOCK.RELEASE a WRITE", "LOCK.RELEASE a READ"),
                     kind.texts());
-            assertEquals(1, kind.asked().stream().map(FakeWire.Asked::owner).distinct().count());
+            assertEquals(1, kind.received().stream().map(FakeWire.Received::owner).distinct().count());
         }
     }
 
     @Test
     void permitsAreReleasedOldestFirst() throws Exception {
+        AtomicInteger releases = new AtomicInteger();
+        FakeWire kind = new FakeWire((received, line) -> received.name().equals("RELEASE") && releases.incrementAndGet() == 1
+                ? Long.valueOf(2) // of 3
+                : FakeWire.kindly(received));
         try (Locks locks = new Locks(kind)) {
             DistributedSemaphore semaphore = locks.semaphore("a", 5, OPTIONS);
             semaphore.acquire(3);
@@ -152,7 +160,7 @@ class LockTest {
         assertEquals(
                 List.of("LOCK.RELEASE a PERMITS 1", "LOCK.RELEASE a PERMITS 2", "LOCK.RELEASE a PERMITS 1"),
                 kind.texts().subList(2, 5));
-        List<FakeWire.Asked> released = kind.named("RELEASE");
+        List<FakeWire.Received> released = kind.named("RELEASE");
         assertEquals(released.get(0).owner(), released.get(1).owner());
         assertFalse(released.get(1).owner().equals(released.get(2).owner()));
     }
@@ -161,7 +169,7 @@ class LockTest {
     void errorsHaveTypes() {
         AtomicInteger next = new AtomicInteger();
         List<String> errors = List.of("DEADLOCK a waits for b", "NOREPLICAS too few", "OOM no memory", "NOTHELD no");
-        FakeWire wire = new FakeWire((asked, line) -> {
+        FakeWire wire = new FakeWire((received, line) -> {
             throw new ServerException(errors.get(next.getAndIncrement()));
         });
         try (Locks locks = new Locks(wire)) {
@@ -169,17 +177,17 @@ class LockTest {
                     assertThrows(LockException.Deadlock.class, locks.lock("a")::lock).getMessage());
             assertThrows(LockException.NoReplicas.class, locks.lock("a")::lock);
             assertEquals("OOM", assertThrows(LockException.Refused.class, locks.lock("a")::lock).code());
-            assertInstanceOf(LockError.class, assertThrows(NotHeldException.class, locks.lock("a")::lock));
+            assertInstanceOf(LockFailure.class, assertThrows(NotHeldException.class, locks.lock("a")::lock));
         }
     }
 
     @Test
-    void theBodysFailureIsNotMasked() {
-        FakeWire wire = new FakeWire((asked, line) -> {
-            if (asked.name().equals("RELEASE")) {
+    void theBodysFailureIsNotMreceived() {
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("RELEASE")) {
                 throw new ServerException("NOTHELD the owner holds no such lock");
             }
-            return FakeWire.kindly(asked);
+            return FakeWire.kindly(received);
         });
         try (Locks locks = new Locks(wire)) {
             ArithmeticException e = assertThrows(ArithmeticException.class, () -> {
@@ -194,7 +202,7 @@ class LockTest {
 
     @Test
     void notInTime() throws Exception {
-        FakeWire wire = new FakeWire((asked, line) -> null);
+        FakeWire wire = new FakeWire((received, line) -> null);
         try (Locks locks = new Locks(wire)) {
             assertFalse(locks.lock("a").tryLock());
             assertFalse(locks.lock("a").tryLock(20, TimeUnit.MILLISECONDS));
@@ -210,8 +218,8 @@ class LockTest {
     @Test
     void theHoldersAreNamed() throws Exception {
         List<Object> holders = new ArrayList<>();
-        FakeWire wire = new FakeWire((asked, line) ->
-                asked.name().equals("INFO") ? List.of("mode", "exclusive", "holders", List.copyOf(holders)) : null);
+        FakeWire wire = new FakeWire((received, line) ->
+                received.name().equals("INFO") ? List.of("mode", "exclusive", "holders", List.copyOf(holders)) : null);
         try (Locks locks = new Locks(wire)) {
             for (String text : List.of("", ": held by h1", ": held by h1 and h2", ": held by h1, h2 and 1 other")) {
                 String message = assertThrows(NotAcquiredException.class, () -> locks.lock("a").acquire(Duration.ZERO)).getMessage();
@@ -225,7 +233,7 @@ class LockTest {
 
     @Test
     void aSecondReleaseIsRefused() throws Exception {
-        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        FakeWire wire = new FakeWire((received, line) -> FakeWire.kindly(received));
         try (Locks locks = new Locks(wire)) {
             Hold hold = locks.lock("a").acquire();
             hold.release();
@@ -238,7 +246,7 @@ class LockTest {
 
     @Test
     void aMissingModuleIsNamed() throws Exception {
-        FakeWire wire = new FakeWire((asked, line) -> {
+        FakeWire wire = new FakeWire((received, line) -> {
             throw new ServerException("ERR unknown command 'LOCK.ACQUIRE', with args beginning with: ");
         });
         try (Locks locks = new Locks(wire)) {
@@ -249,7 +257,7 @@ class LockTest {
 
     @Test
     void closingReleasesWhatIsHeld() throws Exception {
-        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        FakeWire wire = new FakeWire((received, line) -> FakeWire.kindly(received));
         Locks locks = new Locks(wire);
         Hold hold = locks.lock("a").acquire();
         locks.lock("b").lock();
@@ -264,7 +272,7 @@ class LockTest {
 
     @Test
     void aForgottenHoldIsReleasedAndForgottenLocksLeaveNoThread() throws Exception {
-        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        FakeWire wire = new FakeWire((received, line) -> FakeWire.kindly(received));
         forget(wire);
         while (wire.named("RELEASE").isEmpty() || threads() > 0) {
             System.gc();
@@ -283,18 +291,21 @@ class LockTest {
 
     @Test
     void closingEndsAWait() throws Exception {
-        FakeWire wire = new FakeWire((asked, line) -> {
-            if (asked.name().equals("ACQUIRE")) {
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("ACQUIRE")) {
                 line.blockUntil(new CountDownLatch(1));
             }
             return 1L;
         });
         Locks locks = new Locks(wire);
-        Thread waiter = new Thread(() -> assertThrows(LockException.Closed.class, locks.lock("a")::lock));
+        AtomicReference<Throwable> end = new AtomicReference<>();
+        Thread waiter = new Thread(locks.lock("a")::lock);
+        waiter.setUncaughtExceptionHandler((thread, e) -> end.set(e));
         waiter.start();
         wire.await("ACQUIRE", 1);
         locks.close();
         waiter.join();
+        assertInstanceOf(LockException.Closed.class, end.get());
         wire.await("CANCEL", 1);
         assertEquals(wire.named("ACQUIRE").get(0).owner(), wire.named("CANCEL").get(0).owner());
     }

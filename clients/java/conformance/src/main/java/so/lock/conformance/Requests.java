@@ -63,9 +63,9 @@ final class Requests implements AutoCloseable {
         String name = text(request, "as", "main");
         JsonObject to = request.getAsJsonObject("to");
         Flavour.User user = flavour.connect(to, number(request, "pool", 0));
+        user.locks().setMaxBlock(Duration.ofMillis(number(request, "max_block_ms", 30_000)));
         user.locks()
-                .withMaxBlock(Duration.ofMillis(number(request, "max_block_ms", 30_000)))
-                .withConnectTimeout(Duration.ofMillis(number(request, "connect_timeout_ms", 5_000)));
+                .setConnectTimeout(Duration.ofMillis(number(request, "connect_timeout_ms", 5_000)));
         users.put(name, user);
         return new JsonObject();
     }
@@ -86,7 +86,7 @@ final class Requests implements AutoCloseable {
             }
         }
         JsonObject answer = field("owner", hold.owner());
-        answer.addProperty("token", hold.token());
+        answer.addProperty("token", hold.token().isPresent() ? hold.token().getAsLong() : null);
         return answer;
     }
 

@@ -10,7 +10,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import so.lock.LockError;
+import so.lock.LockFailure;
 import so.lock.LockException;
 import so.lock.NotAcquiredException;
 import so.lock.NotHeldException;
@@ -85,11 +85,11 @@ public final class Runner {
             return "no_replicas";
         } else if (e instanceof LockException.Closed) {
             return "closed";
-        } else if (e instanceof LockError && e.getMessage().startsWith("unknown command: is lock.so loaded")) {
+        } else if (e instanceof LockFailure && e.getMessage().startsWith("unknown command: is lock.so loaded")) {
             return "module_missing";
         } else if (e instanceof IllegalArgumentException) {
             return "bad_option";
-        } else if (e instanceof LockError) {
+        } else if (e instanceof LockFailure) {
             return "refused";
         } else if (e instanceof InterruptedException) {
             return "cancelled";

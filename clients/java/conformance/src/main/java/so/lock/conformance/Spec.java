@@ -34,7 +34,9 @@ record Spec(JsonObject lock) {
         Duration wait = waitMs == null ? null : Duration.ofMillis(waitMs);
         if (kind().equals("semaphore")) {
             int permits = number("permits", 1);
-            return wait == null ? semaphore(locks, onLost).hold(permits) : semaphore(locks, onLost).hold(permits, wait);
+            return wait == null
+                    ? semaphore(locks, onLost).acquireHold(permits)
+                    : semaphore(locks, onLost).acquireHold(permits, wait);
         }
         return wait == null ? lock(locks, onLost).acquire() : lock(locks, onLost).acquire(wait);
     }
@@ -73,14 +75,11 @@ record Spec(JsonObject lock) {
     private LockOptions options(Consumer<Hold> onLost) {
         JsonElement replicas = lock.get("replicas");
         JsonArray pair = replicas == null || replicas.isJsonNull() ? null : replicas.getAsJsonArray();
-        LockOptions options = new LockOptions(
-                Duration.ofMillis(number("lease_ms", 30_000)),
-                yes("session", false),
-                yes("fenced", false),
-                yes("renew", true),
-                0,
-                Duration.ZERO,
-                onLost);
+        LockOptions options = LockOptions.DEFAULT.withLease(Duration.ofMillis(number("lease_ms", 30_000)));
+        options = yes("session", false) ? options.inSession() : options;
+        options = yes("fenced", false) ? options.fenced() : options;
+        options = yes("renew", true) ? options : options.withoutRenewal();
+        options = onLost == null ? options : options.onLost(onLost);
         return pair == null
                 ? options
                 : options.withReplicas(pair.get(0).getAsInt(), Duration.ofMillis(pair.get(1).getAsLong()));

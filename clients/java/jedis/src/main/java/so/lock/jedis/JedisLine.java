@@ -11,9 +11,9 @@ import redis.clients.jedis.Connection;
 import redis.clients.jedis.commands.ProtocolCommand;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.util.KeyValue;
-import so.lock.wire.Line;
-import so.lock.wire.LinkException;
-import so.lock.wire.ServerException;
+import so.lock.internal.Line;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
 
 /** A connection of Jedis that is in no pool. */
 final class JedisLine implements Line {
@@ -24,7 +24,7 @@ final class JedisLine implements Line {
     }
 
     @Override
-    public Object ask(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException {
+    public Object send(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException {
         Reading reading = new Reading(onInterrupt);
         reading.enter();
         try {
@@ -71,7 +71,8 @@ final class JedisLine implements Line {
     private static Stream<Object> elements(Object element) {
         return element instanceof KeyValue<?, ?> pair
                 ? Stream.of(reply(pair.getKey()), reply(pair.getValue()))
-                : Stream.of(reply(element));    }
+                : Stream.of(reply(element));
+    }
 
     /** The JDK's mechanism to be notified of an interrupt: a thread that reads from a socket is not. */
     private static final class Reading extends AbstractInterruptibleChannel {

@@ -13,10 +13,10 @@ import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.providers.ClusterConnectionProvider;
 import redis.clients.jedis.util.JedisClusterCRC16;
-import so.lock.wire.Line;
-import so.lock.wire.LinkException;
-import so.lock.wire.ServerException;
-import so.lock.wire.Wire;
+import so.lock.internal.Line;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
+import so.lock.internal.Wire;
 
 /** Connections of Jedis that are in no pool. */
 abstract class JedisWire implements Wire {
@@ -25,12 +25,12 @@ abstract class JedisWire implements Wire {
     abstract Connection connect(String node) throws Exception;
 
     @Override
-    public String node(String key) throws LinkException {
+    public String node(String key) {
         return ONLY;
     }
 
     @Override
-    public Line open(String node) throws LinkException, ServerException {
+    public Line open(String node, long timeout) throws LinkException, ServerException {
         try {
             return new JedisLine(connect(node));
         } catch (JedisDataException e) {
@@ -53,7 +53,7 @@ abstract class JedisWire implements Wire {
     }
 
     @Override
-    public void refresh() {}
+    public void refresh() throws LinkException {}
 
     @Override
     public void close() {}
@@ -98,14 +98,11 @@ abstract class JedisWire implements Wire {
         private final JedisClientConfig config;
         private final Set<HostAndPort> sentinels;
         private final JedisClientConfig sentinelConfig;
-
-        @Override
-        public String where(String node) {
-            return "the master " + master;
-        }
+        private volatile String where;
 
         Sentinel(String master, JedisClientConfig config, Set<HostAndPort> sentinels, JedisClientConfig sentinelConfig) {
             this.master = master;
+            this.where = "the master " + master;
             this.config = config;
             this.sentinels = sentinels;
             this.sentinelConfig = sentinelConfig;
@@ -118,13 +115,20 @@ abstract class JedisWire implements Wire {
                 try (Jedis jedis = new Jedis(sentinel, sentinelConfig)) {
                     List<String> address = jedis.sentinelGetMasterAddrByName(master);
                     if (address != null) {
-                        return new Connection(new HostAndPort(address.get(0), Integer.parseInt(address.get(1))), config);
+                        where = address.get(0) + ":" + address.get(1);
+                        return new Connection(HostAndPort.from(where), config);
                     }
                 } catch (JedisConnectionException e) {
                     failure = e;
                 }
             }
             throw failure;
+        }
+
+        /** The last address. */
+        @Override
+        public String where(String node) {
+            return where;
         }
     }
 
@@ -139,13 +143,9 @@ abstract class JedisWire implements Wire {
         }
 
         @Override
-        public String node(String key) throws LinkException {
-            int slot = JedisClusterCRC16.getSlot(key);
-            HostAndPort node = slots.getNode(slot);
-            if (node == null) {
-                throw new LinkException(new JedisConnectionException("no node is known for slot " + slot));
-            }
-            return node.toString();
+        public String node(String key) {
+            HostAndPort node = slots.getNode(JedisClusterCRC16.getSlot(key));
+            return node == null ? null : node.toString();
         }
 
         @Override
@@ -154,11 +154,11 @@ abstract class JedisWire implements Wire {
         }
 
         @Override
-        public void refresh() {
+        public void refresh() throws LinkException {
             try {
                 slots.renewSlotCache();
             } catch (JedisException e) {
-                return; // no node replied; the next connection will fail with an error
+                throw new LinkException(e); // no node replied
             }
         }
 

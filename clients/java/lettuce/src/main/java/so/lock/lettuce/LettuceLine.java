@@ -14,9 +14,9 @@ import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import so.lock.wire.Line;
-import so.lock.wire.LinkException;
-import so.lock.wire.ServerException;
+import so.lock.internal.Line;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
 
 /** A connection of Lettuce that is used for one command at a time, unlike Lettuce's shared connections. */
 final class LettuceLine implements Line {
@@ -29,13 +29,15 @@ final class LettuceLine implements Line {
     }
 
     @Override
-    public Object ask(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException {
+    public Object send(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException {
         try {
             CommandArgs<String, String> arguments = new CommandArgs<>(StringCodec.UTF8);
             for (String word : words.subList(1, words.size())) {
                 arguments.addValue(word); // add(String) is ASCII in Lettuce 6
             }
-            return await(connection.async().dispatch(new Word(words.get(0)), output(words.get(0)), arguments), timeoutMs, onInterrupt);
+            RedisFuture<Object> reply =
+                    connection.async().dispatch(new Word(words.get(0)), output(words.get(0)), arguments);
+            return await(reply, timeoutMs, onInterrupt);
         } catch (ExecutionException e) {
             throw LettuceWire.failure(e.getCause());
         } catch (TimeoutException e) {

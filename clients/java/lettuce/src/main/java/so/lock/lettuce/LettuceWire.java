@@ -20,15 +20,15 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import so.lock.wire.Line;
-import so.lock.wire.LinkException;
-import so.lock.wire.ServerException;
-import so.lock.wire.Wire;
+import java.util.concurrent.TimeoutException;
+import so.lock.internal.Line;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
+import so.lock.internal.Wire;
 
 /** Connections of Lettuce that are not shared, and that Lettuce never reconnects by itself. */
 class LettuceWire implements Wire {
     private static final Duration SHORT = Duration.ofSeconds(2);
-    private static final long CONNECT_S = 5;
     private static final String ONLY = "the only one";
 
     private final RedisClient redis;
@@ -58,19 +58,19 @@ class LettuceWire implements Wire {
     }
 
     @Override
-    public String node(String key) throws LinkException {
+    public String node(String key) {
         return ONLY;
     }
 
     @Override
-    public Line open(String node) throws LinkException, ServerException {
+    public Line open(String node, long timeout) throws LinkException, ServerException {
         CompletableFuture<StatefulRedisConnection<String, String>> connecting =
                 redis.connectAsync(StringCodec.UTF8, address(node)).toCompletableFuture();
         try {
-            return new LettuceLine(connecting.copy().orTimeout(CONNECT_S, TimeUnit.SECONDS).join(), this);
+            return new LettuceLine(connecting.copy().orTimeout(timeout, TimeUnit.NANOSECONDS).join(), this);
         } catch (CompletionException e) {
             connecting.thenAccept(this::close);
-            throw failure(e.getCause());
+            throw failure(e.getCause() instanceof TimeoutException ? failure("no connection in time") : e.getCause());
         }
     }
 
@@ -80,9 +80,10 @@ class LettuceWire implements Wire {
 
     @Override
     public String where(String node) {
-        return uri.getSentinelMasterId() == null
-                ? uri.getHost() + ":" + uri.getPort()
-                : "the master " + uri.getSentinelMasterId();
+        if (uri.getSentinelMasterId() != null) {
+            return "the master " + uri.getSentinelMasterId();
+        }
+        return uri.getSocket() != null ? uri.getSocket() : uri.getHost() + ":" + uri.getPort();
     }
 
     @Override
@@ -91,7 +92,7 @@ class LettuceWire implements Wire {
     }
 
     @Override
-    public void refresh() {}
+    public void refresh() throws LinkException {}
 
     void close(StatefulRedisConnection<String, String> connection) {
         CompletableFuture<Void> closing = connection.closeAsync();
@@ -122,6 +123,7 @@ class LettuceWire implements Wire {
     /** A cluster, whose slots the user's client knows. */
     static final class Cluster extends LettuceWire {
         private final RedisClusterClient cluster;
+        private volatile boolean known; // getPartitions blocks the first time
 
         Cluster(RedisClusterClient cluster, ClientOptions options) {
             super(cluster.getResources(), options, null);
@@ -129,17 +131,10 @@ class LettuceWire implements Wire {
         }
 
         @Override
-        public String node(String key) throws LinkException {
-            try {
-                int slot = SlotHash.getSlot(key);
-                RedisClusterNode node = cluster.getPartitions().getPartitionBySlot(slot);
-                if (node == null) {
-                    throw new LinkException(new RedisException("no node is known for slot " + slot));
-                }
-                return node.getUri().getHost() + ":" + node.getUri().getPort();
-            } catch (RedisException e) {
-                throw new LinkException(e);
-            }
+        public String node(String key) {
+            RedisClusterNode node =
+                    known ? cluster.getPartitions().getPartitionBySlot(SlotHash.getSlot(key)) : null;
+            return node == null ? null : node.getUri().getHost() + ":" + node.getUri().getPort();
         }
 
         @Override
@@ -158,11 +153,16 @@ class LettuceWire implements Wire {
         }
 
         @Override
-        public void refresh() {
+        public void refresh() throws LinkException {
             try {
-                cluster.refreshPartitions();
+                if (known) {
+                    cluster.refreshPartitions();
+                } else {
+                    cluster.getPartitions();
+                    known = true;
+                }
             } catch (RedisException e) {
-                return; // no node replied; the next connection will fail with an error
+                throw new LinkException(e); // no node replied
             }
         }
     }

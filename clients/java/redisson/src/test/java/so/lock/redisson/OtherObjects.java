@@ -126,8 +126,8 @@ abstract class OtherObjects extends NonFairLocks {
         assertEquals(1, there.lockAndGetToken());
         assertFalse(locks.lock(A).tryLock());
         there.unlock();
-        try (Hold hold = locks.lock(A, LockOptions.DEFAULT.withToken()).acquire()) {
-            assertTrue(hold.token() > 1);
+        try (Hold hold = locks.lock(A, LockOptions.DEFAULT.fenced()).acquire()) {
+            assertTrue(hold.token().getAsLong() > 1);
             assertFalse(there.tryLock());
         }
         assertEquals(2, there.lockAndGetToken());

@@ -1,4 +1,4 @@
-package so.lock.wire;
+package so.lock.internal;
 
 import java.util.Set;
 

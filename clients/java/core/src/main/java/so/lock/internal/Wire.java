@@ -1,23 +1,23 @@
-package so.lock.wire;
+package so.lock.internal;
 
 /** Opens connections with the user's settings: an address, a cluster, or a master that Sentinel monitors. */
 public interface Wire extends AutoCloseable {
     /**
-     * Names the node that serves a key, as {@link #open} understands it: {@code host:port} in a cluster.
-     *
-     * @throws LinkException if no node could be reached
+     * Names the node that serves a key, as {@link #open} understands it: {@code host:port} in a cluster. It does not
+     * block: null if the node is not known, until {@link #refresh} has been called.
      */
-    String node(String key) throws LinkException;
+    String node(String key);
 
     /**
      * Opens a new connection, which is authenticated and has the right database selected. The caller closes it.
      * With Sentinel, the address of the master is queried each time.
      *
      * @param node from {@link #node}, or the {@code host:port} of a redirection
+     * @param timeout in ns, for libraries that have no time limit of their own for this
      * @throws LinkException if it cannot be reached
      * @throws ServerException if it refuses, a wrong password for instance
      */
-    Line open(String node) throws LinkException, ServerException;
+    Line open(String node, long timeout) throws LinkException, ServerException;
 
     /** The address of a node for texts, {@code host:port} if it is known. */
     String where(String node);
@@ -25,8 +25,8 @@ public interface Wire extends AutoCloseable {
     /** The library's exception for a connection that was not established. */
     RuntimeException failure(String text);
 
-    /** Called when {@link #node} was wrong, because a slot has moved. */
-    void refresh();
+    /** Queries which nodes serve which keys. It may block, and is not called again before it has returned. */
+    void refresh() throws LinkException;
 
     /** Closes everything except the lines. */
     @Override

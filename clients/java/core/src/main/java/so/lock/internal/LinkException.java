@@ -1,6 +1,6 @@
-package so.lock.wire;
+package so.lock.internal;
 
-/** A connection could not be opened, was lost, or brought no reply in time. */
+/** A connection could not be opened, was lost, or had no reply in time. */
 public final class LinkException extends Exception {
     private static final long serialVersionUID = 1;
 

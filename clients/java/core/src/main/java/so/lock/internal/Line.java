@@ -1,4 +1,4 @@
-package so.lock.wire;
+package so.lock.internal;
 
 import java.util.List;
 
@@ -14,9 +14,9 @@ public interface Line extends AutoCloseable {
      * @throws LinkException if the connection is lost or closed, or there is no reply in time; it cannot be used any more
      * @throws ServerException if the reply is an error
      */
-    Object ask(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException;
+    Object send(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException;
 
-    /** Closes it, from any thread, without blocking: a pending {@link #ask} fails. */
+    /** Closes it, from any thread, without blocking: a pending {@link #send} fails. */
     @Override
     void close();
 }
