@@ -10,6 +10,3 @@ client-java: ## build the Java packages and their runner
 
 test-client-java: $(MODULE) ## run the tests of the Java packages (SERVER=redis-server)
 	@$(MVN_JAVA) -Dlockso.server=$(or $(SERVER),redis-server) -Dlockso.module=$(abspath $(MODULE)) verify
-	@for versions in "6.2.0 6.8.1.RELEASE" "7.0.0 7.0.0.RELEASE"; do set -- $$versions; \
-	    $(MVN_JAVA) -Dlockso.server=$(or $(SERVER),redis-server) -Dlockso.module=$(abspath $(MODULE)) -pl oldest -am \
-	        -Djedis.oldest=$$1 -Dlettuce.oldest=$$2 -Dtest='Oldest*' -Dsurefire.failIfNoSpecifiedTests=false verify || exit 1; done
