@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 
 import { acquire, cancel, firstKey, info, release, type Spec } from './command.js';
-import { ANSWER_MS, REDIRECTIONS, type Connections, type Line } from './connections.js';
+import { REDIRECTIONS, REPLY_MS, type Connections, type Line } from './connections.js';
 import { isNotHeld, nameOfLock, NotAcquired, passes, ServerError, typed } from './errors.js';
 import { holdersIn } from './info.js';
-import { after, atMost, Ending, now, Pauses } from './time.js';
+import { after, atMost, Ending, now, Pauses, unless } from './time.js';
 
 /** How long a caller waits at most while its aborted request is given up, in ms; then this continues in the background. */
 const GIVING_UP_MS = 2_000;
@@ -41,8 +41,10 @@ export interface Grant {
   owner: string;
   /** The fencing token, null without one. */
   token: number | null;
-  /** When the lease began, or a little later; by now(). */
+  /** When the lease began, or earlier; by now(). */
   since: number;
+  /** False after a long wait: the lease may have begun before `since`. */
+  exact: boolean;
   /** The connection to which a session is bound, or on which a renewal waits for replicas; otherwise null. */
   line: Line | null;
 }
@@ -64,6 +66,8 @@ export class Acquisition {
   #last: unknown;
   /** How many connection errors there were since the last reply. */
   #failures = 0;
+  /** The request does not block, so it uses the connection that all short commands share. */
+  #short = false;
   /** The request that has no reply yet. */
   #pending: Promise<unknown> | null = null;
   /** The result of a request is not known: its owner may hold or wait, or the request may still arrive. */
@@ -83,7 +87,7 @@ export class Acquisition {
 
   /** It was given up by abort() from outside, not because it timed out. */
   get aborted(): boolean {
-    return this.stop.isOver && this.stop.reason !== LATE && this.stop.reason !== UNCONNECTED;
+    return this.stop.hasEnded && this.stop.reason !== LATE && this.stop.reason !== UNCONNECTED;
   }
 
   /** Gives the request up: run() rejects with this reason. */
@@ -104,8 +108,9 @@ export class Acquisition {
     const { connected, connectTimeoutMs } = this.#connections;
     const unconnected = () => this.#connections.connected || this.abort(UNCONNECTED);
     const early = connected || connectTimeoutMs > waitMs ? undefined : after(connectTimeoutMs, unconnected);
+    this.#short = waitMs === 0 && !this.#spec.session && this.#spec.replicas === undefined;
     try {
-      return await this.#ask(waitMs, until);
+      return await this.#request(waitMs, until);
     } catch (error) {
       clearTimeout(early);
       const timedOut = error === TIMED_OUT || error === LATE;
@@ -136,8 +141,8 @@ export class Acquisition {
     }
     const left = until + NAMED_MS - now();
     const holders = new Set<string>();
-    const asked = named && cause === undefined && left > 0 ? this.#askHolders(holders) : null;
-    await atMost(Math.max(left, 0), Promise.all([asked, work]));
+    const found = named && cause === undefined && left > 0 ? this.#findHolders(holders) : null;
+    await atMost(Math.max(left, 0), Promise.all([found, work]));
     return new NotAcquired(this.#spec, waitMs, [...holders], cause);
   }
 
@@ -149,17 +154,17 @@ export class Acquisition {
     return this.#pending === null ? undefined : this.#connections.noNews('reply from', waitMs || LATE_MS);
   }
 
-  async #askHolders(holders: Set<string>): Promise<void> {
-    const ask = async (key: string) => {
+  async #findHolders(holders: Set<string>): Promise<void> {
+    const find = async (key: string) => {
       holdersIn(await this.#connections.command(key, info(key))).forEach((holder) => holders.add(holder));
     };
-    await Promise.allSettled(this.#spec.keys.map(ask));
+    await Promise.allSettled(this.#spec.keys.map(find));
   }
 
-  async #ask(waitMs: number, until: number): Promise<Grant> {
+  async #request(waitMs: number, until: number): Promise<Grant> {
     const pauses = new Pauses();
     for (;;) {
-      this.stop.throwIfOver();
+      this.stop.throwIfEnded();
       const left = until - now();
       const grant = await this.#once(waitMs === 0 ? null : Math.max(1, Math.ceil(left)), until);
       if (typeof grant === 'object') {
@@ -178,17 +183,22 @@ export class Acquisition {
   async #once(left: number | null, until: number): Promise<Grant | 'next' | 'pause'> {
     let line: Line | undefined;
     const cut = { atMaxBlock: false };
-    const sent = now();
+    let sent = now();
     try {
       this.#connecting = true;
-      line = await this.#connections.takeToWait(this.#key, this.stop);
+      line = await this.#line();
       this.#connecting = false;
+      if (this.stop.hasEnded) {
+        this.#connections.giveBack(line);
+        throw this.stop.reason;
+      }
       this.#last = undefined;
       this.#connections.watchOutage(line);
+      sent = now();
       const reply = await this.#send(line, left, cut);
       this.#connections.replied(this.#key, line);
       if (reply !== null) {
-        return this.#granted(line, reply, left === null ? sent : now());
+        return this.#granted(line, reply, sent);
       }
       this.#failures = 0;
       this.#connections.giveBack(line);
@@ -202,19 +212,31 @@ export class Acquisition {
     return left < 2 || now() - sent < Math.min(left, this.#connections.maxBlockMs) - 1 ? 'pause' : 'next';
   }
 
+  #line(): Line | Promise<Line> {
+    if (!this.#short) {
+      return this.#connections.takeToWait(this.#key, this.stop);
+    }
+    const control = this.#connections.control(this.#key);
+    return control instanceof Promise ? unless(this.stop.signal, control) : control;
+  }
+
   async #send(line: Line, left: number | null, cut: { atMaxBlock: boolean }): Promise<unknown> {
     // A fair waiter loses its place when its BLOCK times out, but not when its connection closes.
     const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > this.#connections.maxBlockMs;
     const block = left === null ? null : keepsPlace ? (left === Infinity ? 0 : left) : Math.min(left, this.#connections.maxBlockMs);
-    const answerMs = (keepsPlace ? Infinity : (block ?? 0)) + ANSWER_MS + (this.#spec.replicas?.ms ?? 0);
+    const replyMs = (keepsPlace ? Infinity : (block ?? 0)) + REPLY_MS + (this.#spec.replicas?.ms ?? 0);
     const limit = keepsPlace ? after(this.#connections.maxBlockMs, () => ((cut.atMaxBlock = true), line.close())) : undefined;
     try {
-      this.#pending = line.send(acquire(this.#spec, this.#owner, block), answerMs);
-      const reply = await this.#answered(this.#pending);
+      const pending = (this.#pending = line.send(acquire(this.#spec, this.#owner, block), replyMs));
+      // The reply, unless the request is given up first.
+      const reply = await new Promise((resolve, reject) => {
+        this.#interrupt = reject;
+        pending.then(resolve, reject);
+      });
       this.#pending = null;
       return reply;
     } catch (error) {
-      if (this.stop.isOver) {
+      if (this.stop.hasEnded) {
         this.#returnLater(line);
       }
       throw error;
@@ -223,81 +245,82 @@ export class Acquisition {
     }
   }
 
-  /** The reply, unless the request is given up first. */
-  #answered(pending: Promise<unknown>): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      this.#interrupt = reject;
-      pending.then(resolve, reject);
-      if (this.stop.isOver) {
-        reject(this.stop.reason);
-      }
-    });
-  }
-
-  /** The reply is not awaited any more; the connection can be used again when the reply has arrived soon. */
+  /**
+   * The reply is not awaited any more; the connection can be used again when the reply has arrived soon. It is not if
+   * a session may be bound to it.
+   */
   #returnLater(line: Line): void {
-    const limit = after(GIVING_UP_MS, () => line.close());
-    this.#pending?.finally(() => clearTimeout(limit)).catch(() => {});
-    this.#pending?.then(
-      () => this.#connections.giveBack(line),
-      () => line.close(),
-    );
+    const limit = line.shared ? undefined : after(GIVING_UP_MS, () => line.close());
+    const done = (error?: unknown) => {
+      clearTimeout(limit);
+      if (error !== undefined) {
+        this.#connections.failed(this.#key, line, error);
+      } else {
+        this.#spec.session ? line.close() : this.#connections.giveBack(line);
+      }
+    };
+    this.#pending?.then(() => done(), done);
   }
 
-  #granted(line: Line, reply: unknown, since: number): Grant {
-    const grant = { owner: this.#owner, token: this.#spec.fenced ? Number(reply) : null, since };
-    if (this.#spec.session || this.#spec.replicas !== undefined) {
-      return { ...grant, line };
+  #granted(line: Line, reply: unknown, sent: number): Grant {
+    const received = now();
+    const exact = received - sent <= this.#spec.leaseMs / 3;
+    const keeps = this.#spec.session || this.#spec.replicas !== undefined;
+    if (!keeps) {
+      this.#connections.giveBack(line);
     }
-    this.#connections.giveBack(line);
-    return { ...grant, line: null };
+    const token = this.#spec.fenced ? Number(reply) : null;
+    return { owner: this.#owner, token, since: exact ? sent : received, exact, line: keeps ? line : null };
   }
 
   /** Decides whether an error ends the request; if so, it is thrown. `only`: this was a try without a wait. */
   #failed(line: Line | undefined, error: unknown, atMaxBlock: boolean, only: boolean, until: number): 'next' | 'pause' {
-    this.stop.throwIfOver();
+    this.stop.throwIfEnded();
     this.#connecting = false;
-    const answered = error instanceof ServerError;
+    const replied = error instanceof ServerError;
     this.#last = typed(this.#spec, error);
     if (this.#pending !== null) {
       this.#pending = null;
       this.#unsure ||= passes(error);
-      this.#cut ||= !answered;
+      this.#cut ||= !replied;
     }
-    line?.close();
-    const elsewhere = line !== undefined && this.#connections.learn(this.#key, line, error);
+    const elsewhere = line !== undefined && this.#connections.failed(this.#key, line, error);
     if ((elsewhere && ++this.#hops <= REDIRECTIONS) || (atMaxBlock && now() < until)) {
       return 'next';
     }
-    const stale = line?.reused === true && !answered;
+    const stale = line?.reused === true && !replied;
     if (!passes(error)) {
       throw error;
     }
     if (now() >= until && !stale) {
-      throw answered && only ? error : TIMED_OUT;
+      throw replied && only ? error : TIMED_OUT;
     }
     // One lost connection is no outage yet.
-    if (!answered && !stale && (++this.#failures > 1 || line === undefined)) {
+    if (!replied && !stale && (++this.#failures > 1 || line === undefined)) {
       this.#connections.warnOfOutage(nameOfLock(this.#spec), error);
     }
     return stale ? 'next' : 'pause';
   }
 
-  /** Cancels the request on the server, whatever its result. Tries for the lease at most; never rejects. */
+  /**
+   * Cancels the request on the server, whatever its result. Tries for the lease at most, and soon without keeping the
+   * process alive; never rejects.
+   */
   async #giveUp(): Promise<void> {
     const until = now() + this.#spec.leaseMs;
-    let ended = await this.#cancel(until);
+    const pauses = new Pauses(GIVING_UP_MS);
+    let ended = await this.#cancel(until, pauses);
     // The owner neither waits nor holds: the request may not have arrived yet, and only its reply shows that it has.
     const never = new AbortController().signal;
-    for (const pauses = new Pauses(); !ended && this.#pending !== null && now() < until; ) {
-      let answered = false;
+    for (pauses.reset(); !ended && this.#pending !== null && now() < until; ) {
+      let settled = false;
       const pending = this.#pending.then(
-        () => (answered = true),
-        () => (answered = this.#cut = true),
+        () => (settled = true),
+        () => (settled = this.#cut = true),
       );
       await Promise.race([pending, pauses.wait(never)]);
-      ended = await this.#cancel(until);
-      if (answered) {
+      ended = await this.#cancel(until, pauses);
+      if (settled) {
         break;
       }
     }
@@ -307,18 +330,18 @@ export class Acquisition {
     }
     if (this.#cut) {
       await atMost(STRAGGLER_MS, new Promise(() => {}));
-      await this.#cancel(until);
+      await this.#cancel(until, pauses);
     }
   }
 
   /** One LOCK.CANCEL that gets a reply. True if there was a wait to end or a hold to release. */
-  async #cancel(until: number): Promise<boolean> {
-    const left = () => Math.max(0, until - now());
-    const { reply } = await this.#connections.insist(this.#key, cancel(this.#spec, this.#owner), left());
+  async #cancel(until: number, pauses: Pauses): Promise<boolean> {
+    const send = (args: string[]) => this.#connections.insist(this.#key, args, Math.max(0, until - now()), pauses);
+    const { reply } = await send(cancel(this.#spec, this.#owner));
     if (Number(reply ?? 0) > 0 || this.#spec.kind !== 'multi') {
       return Number(reply ?? 0) > 0;
     }
-    const { error } = await this.#connections.insist(this.#key, release(this.#spec, this.#owner), left());
+    const { error } = await send(release(this.#spec, this.#owner));
     return error === undefined && !isNotHeld(error);
   }
 }

@@ -1,4 +1,5 @@
 /** The arguments of the commands, independent of a server. */
+import { NAMES } from './errors.js';
 
 export type Kind = 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore';
 
@@ -12,19 +13,26 @@ export interface LockOptions {
   fenced?: boolean | undefined;
   /** `count` replicas must acknowledge the grant within `ms`, and each renewal too. */
   replicas?: { count: number; ms: number } | undefined;
-  /** Whether to renew the lease in the background, at a third of it; true by default. */
+  /**
+   * Whether to renew the lease in the background, at a third of it; true by default. If not, a lease is renewed once
+   * after a wait that was longer than a third of it, because then it is not known when the lease began.
+   */
   renew?: boolean | undefined;
   /**
    * False: `hold.signal` is aborted at the next renewal after a loss. By default it is aborted at once, for which a
    * connection is used for each key, from the first use of `hold.signal`.
    */
   watch?: boolean | undefined;
-  /** How many permits of a semaphore to acquire; 1 by default. */
+}
+
+/** The settings of a semaphore. */
+export interface SemaphoreOptions extends LockOptions {
+  /** How many permits to acquire; 1 by default. */
   permits?: number | undefined;
 }
 
 /** The settings of a lock, with all defaults filled in. */
-export interface Spec extends LockOptions {
+export interface Spec extends SemaphoreOptions {
   kind: Kind;
   /** The keys on the server, with the client's key prefix. */
   keys: string[];
@@ -57,7 +65,10 @@ function checkCount(name: string, value: number): void {
   }
 }
 
-function checkKeys(keys: readonly string[]): void {
+function checkKeys(kind: Kind, keys: readonly string[]): void {
+  if (NAMES[kind] === undefined) {
+    throw new TypeError(`kind: there is no ${String(kind)}`);
+  }
   if (keys.length === 0) {
     throw new RangeError('keys must not be empty');
   }
@@ -65,6 +76,9 @@ function checkKeys(keys: readonly string[]): void {
     if (typeof key !== 'string') {
       throw new TypeError(`a key must be a string, not ${String(key)}`);
     }
+  }
+  if (kind !== 'multi' && keys.length > 1) {
+    throw new TypeError(`keys: a ${NAMES[kind]} has one key, not ${keys.length}`);
   }
 }
 
@@ -86,9 +100,9 @@ function checkPermits(kind: Kind, permits: number | undefined, limit: number): v
  * The settings of a lock of this kind, whose keys get the prefix. Throws TypeError or RangeError for settings that are
  * always invalid, with the option's name.
  */
-export function specOf(kind: Kind, keys: readonly string[], options: LockOptions, limit = 1, prefix = ''): Spec {
+export function specOf(kind: Kind, keys: readonly string[], options: SemaphoreOptions, limit = 1, prefix = ''): Spec {
   const { leaseMs = 30_000, permits, fenced, replicas, renew = true } = options;
-  checkKeys(keys);
+  checkKeys(kind, keys);
   checkPositive('leaseMs', leaseMs);
   checkPermits(kind, permits, limit);
   if (fenced && NO_TOKEN[kind] !== undefined) {

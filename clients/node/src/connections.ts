@@ -1,7 +1,7 @@
 import type { Address, Connection, Connector } from './connector.js';
 import { checkPositive } from './command.js';
-import { Closed, passes, located, secondsOf, ServerError, textOf, warn, whereOf } from './errors.js';
-import { nameOf, Routes } from './routes.js';
+import { Closed, endsConnection, located, passes, secondsOf, ServerError, textOf, warn, whereOf } from './errors.js';
+import { nameOf, Routes, type Route } from './routes.js';
 import { after, Ending, now, onAbort, Pauses, unless } from './time.js';
 
 /** How the locks of a client behave. */
@@ -19,7 +19,7 @@ export interface Settings {
 }
 
 /** How long the reply to a command that does not block may take before its connection is considered dead, in ms. */
-export const ANSWER_MS = 2_000;
+export const REPLY_MS = 2_000;
 
 /** A connection that lasts for so long shows that an outage has ended, in ms. */
 const LASTS_MS = 1_000;
@@ -28,17 +28,11 @@ const LASTS_MS = 1_000;
 const IDLE_MOST = 8;
 const IDLE_MS = 10_000;
 
-/** The text of Closed. */
-export const CLOSED = 'these Locks are closed';
-
-/** Errors that show that a connection leads to the wrong server, or to one that is not ready. */
-const OF_CONNECTION = new Set(['READONLY', 'UNBLOCKED', 'LOADING', 'MASTERDOWN']);
-
 /** How many redirections are followed without a pause, because two nodes may redirect to each other. */
 export const REDIRECTIONS = 16;
 
 /** The result of a command. */
-export interface Answer {
+export interface Result {
   reply?: unknown;
   error?: unknown;
   again: boolean;
@@ -47,15 +41,19 @@ export interface Answer {
 /** A connection, and its state. It keeps the process alive only while a reply is awaited. */
 export class Line {
   readonly node: Address | null;
+  /** Where the server is, for texts. */
+  readonly where: string;
   closed = false;
-  /** It was idle before: its failure does not mean that the server has failed. */
+  /** The node's connection for short commands, used by all; the others have one user at a time. */
+  shared = false;
+  /** It was used before: its failure does not mean that the server has failed. */
   reused = false;
   /** A reply that is awaited on it does not keep the process alive. */
   background = false;
-  /** The node is the target of an ASK redirection. */
-  readonly asking: boolean;
-  /** Where the server is, for texts. */
-  readonly where: string;
+  /** The node is the target of an ASK redirection: its first command follows ASKING. */
+  asking: boolean;
+  /** Called when it is closed. */
+  readonly onClose = new Set<() => void>();
   readonly #connection: Connection;
   #ask: boolean;
   #awaited = 0;
@@ -66,30 +64,37 @@ export class Line {
     this.node = node;
     this.where = where;
     this.asking = this.#ask = ask;
-    this.onClose(() => (this.closed = true));
     connection.keepAlive(false);
+    connection.onClose(() => this.#ended());
   }
 
-  /** The same as Connection.send; without a reply within `answerMs`, the connection is closed. */
-  async send(args: string[], answerMs: number): Promise<unknown> {
+  /** The same as Connection.send; without a reply within `replyMs`, the connection is closed. */
+  send(args: string[], replyMs: number): Promise<unknown> {
     if (this.#ask) {
       this.#ask = false;
       this.#connection.send(['ASKING']).catch(() => {});
     }
     // The command is sent, and its reply passed on, before anything else, because the caller waits for both.
-    const answer = this.#connection.send(args);
-    const timer = after(answerMs, () => this.close());
+    const reply = this.#connection.send(args);
+    const timer = after(replyMs, () => this.close());
     this.#awaited++;
     this.#keepAlive();
-    try {
-      return await answer;
-    } catch (error) {
-      throw located(error, this.where);
-    } finally {
+    const settled = () => {
       clearTimeout(timer);
-      this.#awaited--;
-      setImmediate(() => this.#keepAlive());
-    }
+      if (--this.#awaited === 0) {
+        setImmediate(() => this.#keepAlive());
+      }
+    };
+    return reply.then(
+      (value) => {
+        settled();
+        return value;
+      },
+      (error: unknown) => {
+        settled();
+        throw located(error, this.where);
+      },
+    );
   }
 
   #keepAlive(): void {
@@ -102,10 +107,14 @@ export class Line {
 
   close(): void {
     this.#connection.close();
+    this.#ended();
   }
 
-  onClose(listener: () => void): void {
-    this.#connection.onClose(listener);
+  /** Libraries report some time later that a connection was closed; nothing may use it until then. */
+  #ended(): void {
+    this.closed = true;
+    this.onClose.forEach((listener) => listener());
+    this.onClose.clear();
   }
 }
 
@@ -122,7 +131,9 @@ export class Connections {
   readonly #controls = new Map<string, Promise<Line>>();
   /** Those of them that are established. */
   readonly #ready = new Map<string, Line>();
-  readonly #idle = new Map<Line, NodeJS.Timeout | undefined>();
+  /** Those that have no user, and since when. */
+  readonly #idle = new Map<Line, number>();
+  #sweeps = false;
   readonly #lines = new Set<Line>();
   /** Wake waits that pause because they got no connection. */
   readonly #paused = new Set<() => void>();
@@ -141,61 +152,84 @@ export class Connections {
    * A connection for `key`, which belongs to the caller until it gives it back or closes it. None is made after `stop`.
    */
   take(key: string, stop: Ending): Promise<Line> {
-    const { node, ask } = this.#routes.find(key);
-    return this.#lineTo(key, node, ask, stop);
+    return this.#take(key, this.#routes.find(key), stop);
   }
 
   /**
-   * The same for a wait. The connection of commands is then established too, so that the lock can be released and
+   * The same for a wait. The connection of short commands is established first, so that the lock can be released and
    * renewed even if the server refuses further connections.
    */
   async takeToWait(key: string, stop: Ending): Promise<Line> {
-    const { node, ask } = this.#routes.find(key);
-    const line = this.#lineTo(key, node, ask, stop);
-    if (ask || this.#ready.has(nameOf(node))) {
-      return line;
+    const route = this.#routes.find(key);
+    if (!route.ask && !this.#ready.has(nameOf(route.node))) {
+      await unless(stop.signal, this.#control(key, route.node));
     }
-    line.catch(() => {});
-    try {
-      await unless(stop.signal, this.#control(key, node));
-    } catch (error) {
-      line.then((unused) => this.giveBack(unused), () => {});
-      throw error;
-    }
-    return line;
+    return this.#take(key, route, stop);
   }
 
-  async #lineTo(key: string, node: Address | null, ask: boolean, stop: Ending): Promise<Line> {
-    for (const [line, timer] of this.#idle) {
+  async #take(key: string, { node, ask }: Route, stop: Ending): Promise<Line> {
+    for (const line of this.#idle.keys()) {
       if (nameOf(line.node) === nameOf(node) && !ask) {
-        clearTimeout(timer);
         this.#idle.delete(line);
         line.reused = true;
         return line;
       }
     }
-    // One that comes too late for this wait is kept for the next.
-    const connecting = this.#connect(key, node, ask, this.#closing.signal);
+    // One that is established too late for this wait is kept for the next.
+    const connecting = this.#connect(key, node, ask);
     try {
       return await unless(stop.signal, connecting);
     } catch (error) {
-      if (stop.isOver) {
-        connecting.then((late) => (ask ? late.close() : this.giveBack(late)), () => {});
+      if (stop.hasEnded) {
+        connecting.then((late) => this.giveBack(late), () => {});
       }
       throw error;
     }
   }
 
+  /** The connection for a short command about `key`, which does not block. It is given back afterwards, too. */
+  control(key: string): Line | Promise<Line> {
+    const { node, ask } = this.#routes.find(key);
+    const ready = this.#ready.get(nameOf(node));
+    if (ready !== undefined && !ask) {
+      ready.reused = true;
+      return ready;
+    }
+    return ask ? this.#connect(key, node, ask) : this.#control(key, node);
+  }
+
   /** Keeps a connection without a pending reply for a later wait, or closes it. */
   giveBack(line: Line): void {
+    if (line.shared) {
+      return;
+    }
     if (line.closed || this.#closing.signal.aborted || this.#idleAt(line.node) >= IDLE_MOST) {
       line.close();
       return;
     }
-    line.background = false;
-    this.#idle.set(line, after(IDLE_MS, () => line.close()));
+    line.background = line.asking = false;
+    this.#idle.set(line, now());
+    if (!this.#sweeps) {
+      this.#sweeps = true;
+      after(IDLE_MS, () => this.#sweep());
+    }
     const [next] = this.#paused;
     next?.();
+  }
+
+  /** Closes connections that have been idle for long. */
+  #sweep(): void {
+    this.#sweeps = false;
+    for (const [line, since] of this.#idle) {
+      const left = since + IDLE_MS - now();
+      if (left > 1) {
+        this.#sweeps = true;
+        after(left, () => this.#sweep());
+        return;
+      }
+      this.#idle.delete(line);
+      line.close();
+    }
   }
 
   /** Waits for `pause`, but not longer than until a connection is given back. */
@@ -230,8 +264,12 @@ export class Connections {
     }
   }
 
-  /** To be called with every error of a line: see Routes.learn. */
-  learn(key: string, line: Line, error: unknown): boolean {
+  /**
+   * To be called with every error of a line, which then is given back or closed. True if it redirects to a node that
+   * was not known before: see Routes.learn.
+   */
+  failed(key: string, line: Line, error: unknown): boolean {
+    endsConnection(error) ? line.close() : this.giveBack(line);
     return this.#routes.learn(key, line.node, error);
   }
 
@@ -241,24 +279,18 @@ export class Connections {
    */
   async command(key: string, args: string[], onSent: () => void = () => {}): Promise<unknown> {
     for (let hop = 0; ; hop++) {
-      const { node, ask } = this.#routes.find(key);
-      const ready = ask ? undefined : this.#ready.get(nameOf(node));
-      const line = ready ?? (await (ask ? this.#connect(key, node, ask, this.#closing.signal) : this.#control(key, node)));
+      const control = this.control(key);
+      const line = control instanceof Line ? control : await control;
       try {
-        onSent();
-        const reply = await line.send(args, ANSWER_MS);
+        // Nothing is sent on a connection that is closed already.
+        line.closed || onSent();
+        const reply = await line.send(args, REPLY_MS);
         this.replied(key, line);
+        this.giveBack(line);
         return reply;
       } catch (error) {
-        if (!(error instanceof ServerError) || OF_CONNECTION.has(error.code)) {
-          line.close();
-        }
-        if (!this.learn(key, line, error) || hop === REDIRECTIONS) {
+        if (!this.failed(key, line, error) || hop === REDIRECTIONS) {
           throw error;
-        }
-      } finally {
-        if (ask) {
-          line.close();
         }
       }
     }
@@ -268,9 +300,8 @@ export class Connections {
    * Sends a short command until there is a reply, for `forMs` at most. Never rejects: `error` is the last error if
    * there was no reply. `again`: the command was sent before, and may have been executed then.
    */
-  async insist(key: string, args: string[], forMs: number): Promise<Answer> {
+  async insist(key: string, args: string[], forMs: number, pauses = new Pauses()): Promise<Result> {
     const until = now() + forMs;
-    const pauses = new Pauses();
     for (let again = false, sent = false; ; ) {
       try {
         return { reply: await this.command(key, args, () => (sent = true)), again };
@@ -306,7 +337,7 @@ export class Connections {
 
   /** Closes all connections; pending commands are rejected. */
   close(): void {
-    this.#closing.abort(new Closed(CLOSED));
+    this.#closing.abort(new Closed());
     for (const line of this.#lines) {
       line.close();
     }
@@ -316,7 +347,7 @@ export class Connections {
     const name = nameOf(node);
     let control = this.#controls.get(name);
     if (control === undefined) {
-      control = this.#connect(key, node, false, this.#closing.signal);
+      control = this.#connect(key, node, false);
       const forget = () => {
         if (this.#controls.get(name) === control) {
           this.#controls.delete(name);
@@ -324,24 +355,24 @@ export class Connections {
         }
       };
       control.then((line) => {
+        line.shared = true;
         this.#ready.set(name, line);
-        line.onClose(forget);
+        line.closed ? forget() : line.onClose.add(forget);
       }, forget);
       this.#controls.set(name, control);
     }
     return control;
   }
 
-  async #connect(key: string, node: Address | null, ask: boolean, signal: AbortSignal): Promise<Line> {
+  async #connect(key: string, node: Address | null, ask: boolean): Promise<Line> {
     this.#closing.signal.throwIfAborted();
     const where = this.#connector.where(node);
     try {
-      const line = new Line(await this.#open(node, signal), node, ask, where);
+      const line = new Line(await this.#open(node), node, ask, where);
       this.connected = true;
-      this.#lines.add(line);
-      line.onClose(() => {
+      line.closed || this.#lines.add(line);
+      line.onClose.add(() => {
         this.#lines.delete(line);
-        clearTimeout(this.#idle.get(line));
         this.#idle.delete(line);
       });
       return line;
@@ -355,12 +386,12 @@ export class Connections {
    * The libraries' own time-outs end when the server has accepted the connection, so a server that then does not
    * respond needs another one.
    */
-  async #open(node: Address | null, signal: AbortSignal): Promise<Connection> {
+  async #open(node: Address | null): Promise<Connection> {
     const stop = new AbortController();
-    const timer = after(this.connectTimeoutMs, () => stop.abort(this.noNews('connection to', this.connectTimeoutMs, node)));
-    signal.throwIfAborted();
-    const ignore = onAbort(signal, () => stop.abort(signal.reason));
-    const opening = this.#connector.connect(node, stop.signal);
+    const { connectTimeoutMs } = this;
+    const timer = after(connectTimeoutMs, () => stop.abort(this.noNews('connection to', connectTimeoutMs, node)));
+    const ignore = onAbort(this.#closing.signal, () => stop.abort(this.#closing.signal.reason));
+    const opening = this.#connector.connect(node, stop.signal, connectTimeoutMs);
     try {
       return await unless(stop.signal, opening);
     } catch (error) {

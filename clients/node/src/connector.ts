@@ -34,6 +34,7 @@ export interface Connector {
   /**
    * A new connection to this node of the cluster; without a cluster, to the server or to the current master according
    * to the Sentinels. Rejects with the library's error, or when `signal` is aborted; then no connection is left open.
+   * The library's own limits for this are at most `timeoutMs`.
    */
-  connect(node: Address | null, signal: AbortSignal): Promise<Connection>;
+  connect(node: Address | null, signal: AbortSignal, timeoutMs: number): Promise<Connection>;
 }

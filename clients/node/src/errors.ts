@@ -1,10 +1,15 @@
 import type { Kind } from './command.js';
 
-/** The base class of this package's errors. Connection errors are not among them: they are the library's own errors. */
+/**
+ * The base class of this package's errors. Connection errors are not among them: they are the library's own errors.
+ */
 export class LockError extends Error {
-  constructor(message: string, options?: ErrorOptions) {
+  /** `ETIMEDOUT`, `NOTHELD`, `DEADLOCK`, `NOREPLICAS`, `CLOSED`, or the first word of the server's error reply. */
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
     super(message, options);
-    this.name = new.target.name;
+    this.code = code;
   }
 }
 
@@ -16,12 +21,10 @@ export interface Subject {
 }
 
 /**
- * The lock could not be acquired in time. Nothing is left behind on the server. If the last attempt failed because of
- * the connection, `cause` is the library's error.
+ * The lock could not be acquired in time; `code` is ETIMEDOUT, as for other time-outs of Node. Nothing is left behind
+ * on the server. If the last attempt failed because of the connection, `cause` is the library's error.
  */
 export class NotAcquired extends LockError {
-  /** As for other time-outs of Node. */
-  readonly code = 'ETIMEDOUT';
   /** The keys on the server. */
   readonly keys: readonly string[];
   /** How long the wait was, in ms. */
@@ -29,12 +32,11 @@ export class NotAcquired extends LockError {
   /** The owners that held the lock just after that time, as far as they are known. */
   readonly holders: readonly string[];
 
-  /** @internal */
   constructor(subject: Subject, waitMs: number, holders: readonly string[], cause?: unknown) {
     const within = waitMs > 0 ? ` within ${secondsOf(waitMs)} s` : '';
     const held = holders.length > 0 ? `: held by ${listOf(holders)}` : '';
     const why = cause === undefined ? held : `: ${explained(cause)}`;
-    super(`${nameOfLock(subject)} was not acquired${within}${why}`, cause === undefined ? {} : { cause });
+    super('ETIMEDOUT', `${nameOfLock(subject)} was not acquired${within}${why}`, cause === undefined ? {} : { cause });
     this.keys = subject.keys;
     this.waitMs = waitMs;
     this.holders = holders;
@@ -46,9 +48,9 @@ export class NotHeld extends LockError {
   /** The keys on the server. */
   readonly keys: readonly string[];
 
-  /** @internal `why` may be empty. */
+  /** `why` may be empty. */
   constructor(subject: Subject, why: string, options?: ErrorOptions) {
-    super(`${nameOfLock(subject)} is not held${why === '' ? '' : `: ${why}`}`, options);
+    super('NOTHELD', `${nameOfLock(subject)} is not held${why === '' ? '' : `: ${why}`}`, options);
     this.keys = subject.keys;
   }
 }
@@ -61,19 +63,20 @@ export class Deadlock extends LockError {}
 /** Fewer replicas acknowledged the grant than requested; the lock is not held. */
 export class NoReplicas extends LockError {}
 
-/** Any other error reply of the server. */
-export class Refused extends LockError {
-  /** The first word of the error, such as `WRONGTYPE` or `NOPERM`. */
-  readonly code: string;
+/** Any other error reply of the server; `code` is its first word, such as `WRONGTYPE` or `NOPERM`. */
+export class Refused extends LockError {}
 
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
+/** The locks of this client have been closed. */
+export class Closed extends LockError {
+  constructor() {
+    super('CLOSED', 'these Locks are closed');
   }
 }
 
-/** The locks of this client have been closed. */
-export class Closed extends LockError {}
+// Literal names, because minifiers rename classes.
+for (const [name, type] of Object.entries({ LockError, NotAcquired, NotHeld, Deadlock, NoReplicas, Refused, Closed })) {
+  type.prototype.name = name;
+}
 
 /** An error reply, as an adapter passes it to the core. Users get the result of `typed`. */
 export class ServerError extends Error {
@@ -85,17 +88,26 @@ export class ServerError extends Error {
   }
 }
 
-/** Transient errors: the command is sent again, on a new connection. */
-const PASSING = new Set([
-  'READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN', 'MOVED', 'ASK',
-]);
+/** Error replies of a server that is not, or not yet, the right one. */
+const WRONG_SERVER = ['READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'MASTERDOWN'];
+
+/** The reply to a connection that the server refuses. */
+const FULL = 'ERR max number of clients';
+
+/** Transient errors: the command is sent again. */
+const PASSING = new Set([...WRONG_SERVER, 'TRYAGAIN', 'MOVED', 'ASK']);
 
 /** Whether to send the command again: after transient errors, and after every error that is not the server's. */
 export function passes(error: unknown): boolean {
   if (error instanceof ServerError) {
-    return PASSING.has(error.code) || error.message.startsWith('ERR max number of clients');
+    return PASSING.has(error.code) || error.message.startsWith(FULL);
   }
   return !(error instanceof LockError);
+}
+
+/** Whether the connection on which this error occurred is useless: it is lost, or leads to the wrong server. */
+export function endsConnection(error: unknown): boolean {
+  return !(error instanceof ServerError) || WRONG_SERVER.includes(error.code) || error.message.startsWith(FULL);
 }
 
 /** Whether the server replied that the owner does not hold the lock. */
@@ -113,9 +125,9 @@ export function typed(subject: Subject, error: unknown): unknown {
     case 'NOTHELD':
       return new NotHeld(subject, '', options);
     case 'DEADLOCK':
-      return new Deadlock(error.message, options);
+      return new Deadlock('DEADLOCK', error.message, options);
     case 'NOREPLICAS':
-      return new NoReplicas(error.message, options);
+      return new NoReplicas('NOREPLICAS', error.message, options);
     default:
       return new Refused(error.code, hinted(error), options);
   }
@@ -142,7 +154,8 @@ export function whereOf(error: unknown): string {
   return (typeof error === 'object' && error !== null && addresses.get(error)) || '';
 }
 
-const NAMES: Record<Kind, string> = {
+/** The kinds of lock, with their names in texts. */
+export const NAMES: Record<Kind, string> = {
   lock: 'lock',
   fair: 'fair lock',
   read: 'read lock',

@@ -1,6 +1,6 @@
 import type { Grant } from './acquisition.js';
 import { firstKey, release, renew, watch, type Kind, type Spec } from './command.js';
-import { ANSWER_MS, type Connections, type Line } from './connections.js';
+import { REPLY_MS, type Connections, type Line } from './connections.js';
 import { isNotHeld, LockError, nameOfLock, NotHeld, typed, warn } from './errors.js';
 import { after, Ending, now, Pauses } from './time.js';
 
@@ -11,17 +11,15 @@ const PING_MS = 10_000;
 const GRACE_MS = 1_000;
 
 /** The reason for the end of a hold's background work. There is only one object, because a stack trace is expensive. */
-const ENDED = new LockError('released');
+const ENDED = new LockError('RELEASED', 'released');
 
-/** Releases the holds that the program has forgotten, and warns of them. */
+/** Releases the holds that the program has forgotten, and warns of them. A Keeper keeps its Locks from being collected. */
 const forgotten = new FinalizationRegistry<Keeper>((keeper) => keeper.forgotten());
-
-/** The locks are not collected before their holds. */
-const locksOf = new WeakMap<Hold, object>();
 
 /**
  * A lock that is held. Its lease is renewed until it is released or lost. A hold does not keep the process alive, and
- * lasts at most for its lease after the process has ended. One that is garbage-collected is released, with a warning.
+ * lasts at most for its lease after the process has ended. One that is garbage-collected is released, with a warning,
+ * unless its signal was used, or nothing renews it.
  */
 export class Hold implements AsyncDisposable {
   readonly kind: Kind;
@@ -38,24 +36,25 @@ export class Hold implements AsyncDisposable {
   #released = false;
 
   /** @internal */
-  constructor(locks: object, keeper: Keeper) {
+  constructor(keeper: Keeper) {
     const { spec, grant } = keeper;
-    locksOf.set(this, locks);
     this.#keeper = keeper;
     this.kind = spec.kind;
     this.keys = spec.keys;
     this.owner = grant.owner;
     this.token = grant.token;
     this.permits = spec.permits;
-    forgotten.register(this, keeper, this);
+    // The program waits for the grant, so all that can be done later is done later.
+    setImmediate(() => keeper.begin(this));
   }
 
   /**
    * Aborted when the lock is lost, once, with a NotHeld as the reason; never after an orderly release. From its first
-   * use on the server notifies this hold of a loss, unless the option `watch` is false.
+   * use on the server notifies this hold of a loss, unless the option `watch` is false, and the hold is not released
+   * when it is garbage-collected. An error that a listener throws is an uncaught exception, as with any AbortSignal.
    */
   get signal(): AbortSignal {
-    return this.#keeper.signal;
+    return this.#keeper.signalFor(this);
   }
 
   /** Whether the lock is known to be lost. */
@@ -72,7 +71,6 @@ export class Hold implements AsyncDisposable {
       throw this.#keeper.notHeld();
     }
     this.#released = true;
-    forgotten.unregister(this);
     await this.#keeper.release();
   }
 
@@ -87,49 +85,67 @@ export class Hold implements AsyncDisposable {
   }
 }
 
-/** What keeps a hold: renewal, notifications, its connections. It knows nothing of the Hold, which can be collected. */
+/** What keeps a hold: renewal, notifications, its connections. The Hold can be collected, unless its signal is used. */
 export class Keeper {
   readonly spec: Spec;
   readonly grant: Grant;
+  /** The locks are not collected before their holds. */
+  readonly locks: object;
   readonly #connections: Connections;
   readonly #onEnd: (keeper: Keeper) => void;
   readonly #loss = new Ending();
   /** Ends the background work. */
   readonly #end = new Ending();
   readonly #watches = new Set<Line>();
-  #watched = false;
+  /** The hold whose signal is used: it is in use, even if nothing else refers to it. */
+  #watched: Hold | undefined;
   #line: Line | null;
   /** When the lease expires by the local clock, if it is not renewed. */
-  #until = Infinity;
-  #untilTimer: NodeJS.Timeout | undefined;
-  #nextTimer: NodeJS.Timeout | undefined;
+  #until: number;
+  /** When the next renewal is due. */
+  #due = Infinity;
+  #timer: NodeJS.Timeout | undefined;
   #released: Promise<void> | undefined;
 
   /** `onEnd` is called when the hold was released or lost; it may be called twice after a loss. */
-  constructor(connections: Connections, spec: Spec, grant: Grant, onEnd: (keeper: Keeper) => void) {
+  constructor(locks: object, connections: Connections, spec: Spec, grant: Grant, onEnd: (keeper: Keeper) => void) {
+    this.locks = locks;
     this.#connections = connections;
     this.spec = spec;
     this.grant = grant;
     this.#onEnd = onEnd;
     this.#line = grant.line;
-    this.#confirmed(grant.since);
-    if (grant.line !== null && spec.session) {
-      this.#liveOn(grant.line);
-    } else {
-      this.#renewIn(this.#until - now() - (spec.leaseMs * 2) / 3);
-    }
+    this.#until = grant.since + spec.leaseMs;
   }
 
-  get signal(): AbortSignal {
-    if (!this.#watched && this.spec.watch !== false && !this.#end.isOver) {
-      this.#watched = true;
-      this.spec.keys.forEach((key) => void this.#watch(key));
+  /** Begins the background work. It does not refer to the hold. */
+  begin(hold: Hold): void {
+    if (this.#end.hasEnded) {
+      return;
+    }
+    if (this.spec.renew || this.spec.session) {
+      forgotten.register(hold, this, this);
+    }
+    this.#due = this.grant.exact ? this.#next(this.grant.since) : 0;
+    this.spec.session && this.#line !== null ? this.#liveOn(this.#line) : this.#schedule();
+  }
+
+  signalFor(hold: Hold): AbortSignal {
+    if (this.#watched === undefined && !this.isLost && !this.#end.hasEnded) {
+      this.#watched = hold;
+      if (this.spec.watch !== false) {
+        this.spec.keys.forEach((key) => void this.#watch(key));
+      }
     }
     return this.#loss.signal;
   }
 
+  /** By the clock, too, because a timer is late when the event loop was blocked. */
   get isLost(): boolean {
-    return this.#loss.isOver;
+    if (now() >= this.#until) {
+      this.#lose('its lease expired');
+    }
+    return this.#loss.hasEnded;
   }
 
   /** The error of a release after the hold has ended. */
@@ -139,7 +155,7 @@ export class Keeper {
 
   /** The Hold was collected. */
   forgotten(): void {
-    if (!this.#end.isOver) {
+    if (!this.#end.hasEnded) {
       warn(`${nameOfLock(this.spec)} was never released; it is released now`);
       this.release().catch(() => {});
     }
@@ -160,11 +176,11 @@ export class Keeper {
   }
 
   async #release(): Promise<void> {
-    const left = this.isLost ? 0 : Math.max(0, Math.min(this.#until - now(), this.spec.leaseMs));
+    const left = this.isLost ? 0 : Math.min(this.#until - now(), this.spec.leaseMs);
     // The command is sent first, because waiters wait for it.
-    const answer = this.#connections.insist(firstKey(this.spec), release(this.spec, this.grant.owner), left);
+    const result = this.#connections.insist(firstKey(this.spec), release(this.spec, this.grant.owner), left);
     this.#stop();
-    const { error, again } = await answer;
+    const { error, again } = await result;
     if (isNotHeld(error) && this.spec.kind === 'multi') {
       await this.#releaseEach();
     }
@@ -172,39 +188,41 @@ export class Keeper {
     if (this.isLost) {
       throw this.#loss.reason;
     }
-    if (error !== undefined && !(isNotHeld(error) && again)) {
+    if (error !== undefined && !(isNotHeld(error) && again && now() < this.#until)) {
       throw typed(this.spec, error);
     }
   }
 
   /** One key of a multi-key lock was lost, so LOCK.MRELEASE released none: releases them one by one. */
   async #releaseEach(): Promise<void> {
-    const one = (key: string) => this.#connections.insist(key, ['LOCK.RELEASE', key, this.grant.owner], ANSWER_MS);
+    const one = (key: string) => this.#connections.insist(key, ['LOCK.RELEASE', key, this.grant.owner], REPLY_MS);
     await Promise.all(this.spec.keys.map(one));
   }
 
   /** Ends renewal and watches: from here on no loss is reported. */
   #stop(): void {
     this.#end.end(ENDED);
-    clearTimeout(this.#untilTimer);
-    clearTimeout(this.#nextTimer);
+    this.#watched = undefined;
+    clearTimeout(this.#timer);
+    forgotten.unregister(this);
   }
 
-  /** Nothing is held any more. `answered`: the server has confirmed this, so it also replies to the watches. */
-  #leave(answered: boolean): void {
-    if (!answered) {
+  /** Nothing is held any more. `replied`: the server has confirmed this, so it also replies to the watches. */
+  #leave(replied: boolean): void {
+    if (!replied) {
       this.#watches.forEach((line) => line.close());
     }
     if (this.#line !== null) {
       const line = this.#line;
       this.#line = null;
-      answered ? this.#connections.giveBack(line) : line.close();
+      line.onClose.delete(this.#rebind);
+      replied ? this.#connections.giveBack(line) : line.close();
     }
     this.#onEnd(this);
   }
 
   #lose(why: string): void {
-    if (this.#end.isOver) {
+    if (this.#end.hasEnded) {
       return;
     }
     this.#stop();
@@ -214,34 +232,50 @@ export class Keeper {
     this.#loss.end(new NotHeld(this.spec, why));
   }
 
+  /** When a lease that began at `since` is renewed. The server renews that of a session, as long as it is connected. */
+  #next(since: number): number {
+    const { session, renew, leaseMs } = this.spec;
+    return session || renew ? since + Math.min(session ? PING_MS : Infinity, leaseMs / 3) : Infinity;
+  }
+
   /** A new lease began at `since`. */
   #confirmed(since: number): void {
     this.#until = since + this.spec.leaseMs;
-    clearTimeout(this.#untilTimer);
-    this.#untilTimer = after(this.#until - now(), () => this.#lose('its lease expired'));
+    this.#due = this.#next(since);
+    this.#schedule();
   }
 
-  #renewIn(ms: number): void {
-    if (this.spec.renew && !this.#end.isOver) {
-      this.#nextTimer = after(ms, () => void this.#renew());
+  /** Sets the timer for the next renewal or the end of the lease, whichever comes first. */
+  #schedule(): void {
+    clearTimeout(this.#timer);
+    if (!this.#end.hasEnded) {
+      this.#timer = after(Math.min(this.#due, this.#until) - now(), () => this.#tick());
     }
+  }
+
+  /** A timer may be early by 1 ms. */
+  #tick(): void {
+    if (now() >= this.#until - 1) {
+      this.#lose('its lease expired');
+    } else if (now() >= this.#due - 1) {
+      this.#due = Infinity;
+      void (this.#line !== null && this.spec.session ? this.#ping(this.#line) : this.#renew());
+    }
+    this.#schedule();
   }
 
   /** One renewal of all keys, and the next one. */
   async #renew(): Promise<void> {
     const sent = now();
-    const third = this.spec.leaseMs / 3;
     try {
       await Promise.all(this.spec.keys.map((key) => this.#renewKey(key)));
-      if (!this.#end.isOver) {
-        this.#confirmed(sent);
-        this.#renewIn(sent + third - now());
-      }
+      this.#confirmed(sent);
     } catch (error) {
       if (isNotHeld(error)) {
         this.#lose('the server reported its loss');
       }
-      this.#renewIn(Math.min(500, third / 4));
+      this.#due = now() + Math.min(500, this.spec.leaseMs / 12);
+      this.#schedule();
     }
   }
 
@@ -256,13 +290,12 @@ export class Keeper {
     this.#line = null;
     const line = kept?.closed === false ? kept : await this.#connections.take(key, this.#end);
     try {
-      await line.send(args, this.spec.replicas.ms + ANSWER_MS);
+      await line.send(args, this.spec.replicas.ms + REPLY_MS);
     } catch (error) {
-      this.#connections.learn(key, line, error);
-      line.close();
+      this.#connections.failed(key, line, error);
       throw error;
     }
-    if (this.#end.isOver || this.#line !== null) {
+    if (this.#end.hasEnded || this.#line !== null) {
       this.#connections.giveBack(line);
     } else {
       this.#line = line;
@@ -272,46 +305,35 @@ export class Keeper {
   /** Keeps the session on this connection. */
   #liveOn(line: Line): void {
     this.#line = line;
-    line.onClose(() => {
-      if (this.#line === line) {
-        void this.#rebind();
-      }
-    });
-    this.#pingIn(line);
-    if (line.closed) {
-      void this.#rebind();
+    line.onClose.add(this.#rebind);
+    line.closed ? void this.#rebind() : this.#schedule();
+  }
+
+  /** By the local clock, the lease of a session is confirmed by each reply on its connection. */
+  async #ping(line: Line): Promise<void> {
+    const sent = now();
+    try {
+      await line.send(['PING'], Math.min(REPLY_MS, this.spec.leaseMs / 3));
+      this.#confirmed(sent);
+    } catch {
+      line.close();
     }
   }
 
-  /**
-   * The server renews a session's lease. By the local clock, the lease is confirmed by each reply on the connection.
-   */
-  #pingIn(line: Line): void {
-    const third = this.spec.leaseMs / 3;
-    const ping = async () => {
-      const sent = now();
-      await line.send(['PING'], Math.min(ANSWER_MS, third));
-      if (!this.#end.isOver) {
-        this.#confirmed(sent);
-        this.#pingIn(line);
-      }
-    };
-    this.#nextTimer = this.#end.isOver ? undefined : after(Math.min(PING_MS, third), () => void ping().catch(() => line.close()));
-  }
-
   /** The session's connection is lost: binds the session to another one, if the server has not ended it yet. */
-  async #rebind(): Promise<void> {
-    clearTimeout(this.#nextTimer);
+  readonly #rebind = async (): Promise<void> => {
+    this.#due = Infinity;
+    this.#line = null;
     const until = Math.min(this.#until, now() + GRACE_MS);
-    for (const pauses = new Pauses(true); !this.#end.isOver; ) {
+    for (const pauses = new Pauses(0); !this.#end.hasEnded; ) {
       let line: Line | undefined;
       try {
         line = await this.#connections.take(firstKey(this.spec), this.#end);
         const sent = now();
         for (const key of this.spec.keys) {
-          await line.send(renew(this.spec, key, this.grant.owner), ANSWER_MS);
+          await line.send(renew(this.spec, key, this.grant.owner), REPLY_MS);
         }
-        if (this.#end.isOver) {
+        if (this.#end.hasEnded) {
           line.close();
           return;
         }
@@ -321,7 +343,7 @@ export class Keeper {
       } catch (error) {
         line?.close();
         if (line !== undefined) {
-          this.#connections.learn(firstKey(this.spec), line, error);
+          this.#connections.failed(firstKey(this.spec), line, error);
         }
         if (isNotHeld(error) || now() >= until) {
           this.#lose('the connection of its session was lost');
@@ -330,19 +352,19 @@ export class Keeper {
       }
       await pauses.wait(this.#end.signal).catch(() => {});
     }
-  }
+  };
 
   /** Waits for the server's notification that the hold of `key` is lost, until the hold ends. */
   async #watch(key: string): Promise<void> {
-    const pauses = new Pauses(true);
-    while (!this.#end.isOver) {
+    const pauses = new Pauses(0);
+    while (!this.#end.hasEnded) {
       let line: Line | undefined;
       try {
         line = await this.#connections.take(key, this.#end);
         line.background = true;
         this.#watches.add(line);
         const { maxBlockMs } = this.#connections;
-        const reply = await line.send(watch(key, this.grant.owner, maxBlockMs), maxBlockMs + ANSWER_MS);
+        const reply = await line.send(watch(key, this.grant.owner, maxBlockMs), maxBlockMs + REPLY_MS);
         this.#watches.delete(line);
         this.#connections.giveBack(line);
         if (reply !== null) {
@@ -352,8 +374,7 @@ export class Keeper {
       } catch (error) {
         if (line !== undefined) {
           this.#watches.delete(line);
-          this.#connections.learn(key, line, error);
-          line.close();
+          this.#connections.failed(key, line, error);
         }
         await pauses.wait(this.#end.signal).catch(() => {});
       }

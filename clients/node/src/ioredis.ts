@@ -3,8 +3,7 @@ import Redis, { type Cluster, type RedisOptions } from 'ioredis'; // its first v
 import type { Settings } from './connections.js';
 import type { Address, Connection, Connector } from './connector.js';
 import { ServerError } from './errors.js';
-import type { Hold } from './hold.js';
-import type { Locks, WithLockOptions } from './locks.js';
+import type { Locks, WithLock } from './locks.js';
 import { perClient } from './per-client.js';
 import { nameOf } from './routes.js';
 
@@ -12,9 +11,6 @@ export * from './index.js';
 
 /** A client of ioredis: a `Redis`, with or without Sentinels, or a `Cluster`. */
 export type IoredisClient = Pick<Redis, 'options' | 'status' | 'call'> | Pick<Cluster, 'options' | 'status' | 'call' | 'nodes' | 'isCluster'>;
-
-/** How long it may take to establish a connection, in ms. */
-const CONNECT_MS = 5_000;
 
 /** The library must not queue, repeat or reconnect: otherwise a waiter would be in the lock's queue twice. */
 const OURS = {
@@ -42,15 +38,11 @@ const OURS = {
 function connectionOf(redis: Redis, cause: () => unknown): Connection {
   const stream = redis.stream;
   return {
-    async send(args) {
-      const [command, ...rest] = args as [string, ...string[]];
-      try {
-        return await redis.call(command, ...rest);
-      } catch (error) {
+    send: (args) =>
+      redis.call(...(args as [string, ...string[]])).catch((error: unknown) => {
         // ioredis 5 reports that it is ready before it has checked the password.
         throw refusal(error) ?? refusal(cause()) ?? error;
-      }
-    },
+      }),
     close() {
       redis.disconnect();
       // disconnect() ends the connection gracefully, which never finishes if the server does not respond.
@@ -66,9 +58,9 @@ function connectionOf(redis: Redis, cause: () => unknown): Connection {
 }
 
 /** A connected client of its own; rejects with the original error, not with the library's "Connection is closed". */
-async function connect(options: RedisOptions, signal: AbortSignal): Promise<Connection> {
+async function connect(options: RedisOptions, signal: AbortSignal, timeoutMs: number): Promise<Connection> {
   signal.throwIfAborted();
-  const redis = new Redis({ ...options, ...OURS, connectTimeout: Math.min(options.connectTimeout ?? CONNECT_MS, CONNECT_MS) });
+  const redis = new Redis({ ...options, ...OURS, connectTimeout: Math.min(options.connectTimeout ?? timeoutMs, timeoutMs) });
   let cause: unknown;
   redis.on('error', (error: unknown) => (cause ??= error));
   const abort = () => {
@@ -110,7 +102,7 @@ function clusterConnector(cluster: Pick<Cluster, 'options' | 'nodes'>): Connecto
     nodes: () => [...(client.deref()?.nodes() ?? []).map((node) => node.options), ...first].map(addressIn),
     where: (node) => (node === null ? first.map(whereIn).join(', ') : nameOf(node)),
     map: ({ host, port }) => (typeof natMap === 'function' ? natMap(`${host}:${port}`) : natMap?.[`${host}:${port}`]) ?? { host, port },
-    connect: (node, signal) => connect({ ...credentials(first), ...redisOptions, ...(node as Address) }, signal),
+    connect: (node, ...limits) => connect({ ...credentials(first), ...redisOptions, ...(node as Address) }, ...limits),
   };
 }
 
@@ -140,19 +132,14 @@ function connectorOf(client: IoredisClient): Connector {
     prefix: options.keyPrefix ?? '',
     nodes: null,
     where: () => whereIn(options),
-    connect: (_node, signal) => connect(options, signal),
+    connect: (_node, ...limits) => connect(options, ...limits),
   };
 }
 
 /** The locks of this client; always the same object until it is closed. The client's own connections are never used. */
 export const locks: (client: IoredisClient, settings?: Settings) => Locks = perClient(connectorOf);
 
-/** Runs `body` while the lock `key` is held: see Locks.withLock. */
-export function withLock<T>(
-  client: IoredisClient,
-  key: string | readonly string[],
-  body: (hold: Hold) => Promise<T> | T,
-  options?: WithLockOptions,
-): Promise<T> {
-  return locks(client).withLock(key, body, options);
+/** Runs `body` while the lock is held: see Locks.withLock. */
+export function withLock<T>(client: IoredisClient, ...args: WithLock<T>): Promise<T> {
+  return locks(client).withLock(...args);
 }

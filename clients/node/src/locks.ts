@@ -1,6 +1,6 @@
 import { Acquisition } from './acquisition.js';
-import { specOf, type Kind, type LockOptions, type Spec } from './command.js';
-import { CLOSED, Connections, type Settings } from './connections.js';
+import { specOf, type Kind, type LockOptions, type SemaphoreOptions, type Spec } from './command.js';
+import { Connections, type Settings } from './connections.js';
 import type { Connector } from './connector.js';
 import { Closed, NotAcquired } from './errors.js';
 import { Hold, Keeper } from './hold.js';
@@ -8,6 +8,9 @@ import { atMost, onAbort } from './time.js';
 
 /** Closes the connections of locks that are collected. */
 const collected = new FinalizationRegistry<Connections>((connections) => connections.close());
+
+/** How long an aborted wait lasts at most while what it has acquired is released, in ms. */
+const RELEASING_MS = 2_000;
 
 /** How one acquisition waits. */
 export interface WaitOptions {
@@ -21,22 +24,25 @@ export interface WaitOptions {
 
 /** The options of withLock. */
 export interface WithLockOptions extends LockOptions, WaitOptions {
-  /** The kind of lock; by default `lock`, and `multi` for several keys. */
-  kind?: Exclude<Kind, 'semaphore'>;
+  /** The kind of lock; by default `lock`, and `multi` for a list of keys, which can have no other. */
+  kind?: Exclude<Kind, 'semaphore'> | undefined;
 }
 
+/** The arguments of withLock. */
+export type WithLock<T> =
+  | [key: string, body: (hold: Hold) => Promise<T> | T, options?: WithLockOptions]
+  | [keys: readonly string[], body: (hold: Hold) => Promise<T> | T, options?: WithLockOptions & { kind?: 'multi' | undefined }];
+
 /** `named`: the error of a wait that has timed out names the holders. */
-type Acquire = (spec: Spec, wait: WaitOptions, named: boolean) => Promise<Hold>;
+type Acquire = (wait: WaitOptions, named: boolean) => Promise<Hold>;
 
 /** A lock that can be acquired, any number of times: each acquisition has an owner of its own. */
 export class Lock {
   readonly #acquire: Acquire;
-  readonly #spec: Spec;
 
   /** @internal */
-  constructor(acquire: Acquire, spec: Spec) {
+  constructor(acquire: Acquire) {
     this.#acquire = acquire;
-    this.#spec = spec;
   }
 
   /**
@@ -45,7 +51,7 @@ export class Lock {
    * established. The caller must release the hold.
    */
   acquire(wait: WaitOptions = {}): Promise<Hold> {
-    return this.#acquire(this.#spec, wait, true);
+    return this.#acquire(wait, true);
   }
 
   /**
@@ -54,7 +60,7 @@ export class Lock {
    */
   async tryAcquire(wait: Pick<WaitOptions, 'signal'> = {}): Promise<Hold | null> {
     try {
-      return await this.#acquire(this.#spec, { ...wait, waitMs: 0 }, false);
+      return await this.#acquire({ ...wait, waitMs: 0 }, false);
     } catch (error) {
       if (error instanceof NotAcquired) {
         return null;
@@ -98,6 +104,15 @@ export class Locks implements AsyncDisposable {
     collected.register(this, this.#connections);
   }
 
+  /** Throws for settings that differ from those of these locks. */
+  checkSettings(settings: Settings = {}): void {
+    for (const name of ['maxBlockMs', 'connectTimeoutMs'] as const) {
+      if ((settings[name] ?? this.#connections[name]) !== this.#connections[name]) {
+        throw new TypeError(`${name}: the locks of this client have ${this.#connections[name]}, not ${settings[name]}`);
+      }
+    }
+  }
+
   /** One holder at a time. */
   lock(key: string, options: LockOptions = {}): Lock {
     return this.#make('lock', [key], options);
@@ -124,15 +139,14 @@ export class Locks implements AsyncDisposable {
   }
 
   /** `options.permits` permits of a semaphore, of which all owners together hold at most `limit`. */
-  semaphore(key: string, limit: number, options: LockOptions = {}): Lock {
+  semaphore(key: string, limit: number, options: SemaphoreOptions = {}): Lock {
     return this.#make('semaphore', [key], options, limit);
   }
 
   /** Runs `body` under a lock: see Lock.run. */
-  withLock<T>(key: string | readonly string[], body: (hold: Hold) => Promise<T> | T, options: WithLockOptions = {}): Promise<T> {
-    const { kind, waitMs, signal, ...rest } = options;
-    const keys = typeof key === 'string' ? [key] : [...key];
-    return this.#make(kind ?? (keys.length > 1 ? 'multi' : 'lock'), keys, rest).run(body, { waitMs, signal });
+  withLock<T>(...[key, body, options = {}]: WithLock<T>): Promise<T> {
+    const { kind = typeof key === 'string' ? 'lock' : 'multi', waitMs, signal, ...rest } = options;
+    return this.#make(kind, typeof key === 'string' ? [key] : [...key], rest).run(body, { waitMs, signal });
   }
 
   /** True after close(). */
@@ -155,18 +169,19 @@ export class Locks implements AsyncDisposable {
 
   async #close(timeoutMs: number): Promise<void> {
     for (const request of this.#requests) {
-      request.abort(new Closed(CLOSED));
+      request.abort(new Closed());
     }
     const work = [...this.#background, ...[...this.#holds].map((keeper) => keeper.close())];
-    // By the next iteration of the event loop, the requests that were given up have added their work.
+    // By the next iteration of the event loop, the requests that were given up have added their work or their holds.
     await new Promise(setImmediate);
-    await atMost(timeoutMs, Promise.allSettled([...work, ...this.#background]));
+    work.push(...this.#background, ...[...this.#holds].map((keeper) => keeper.close()));
+    await atMost(timeoutMs, Promise.allSettled(work));
     this.#connections.close();
   }
 
-  #make(kind: Kind, keys: string[], options: LockOptions, limit?: number): Lock {
+  #make(kind: Kind, keys: string[], options: SemaphoreOptions, limit?: number): Lock {
     const spec = specOf(kind, keys, options, limit, this.#connector.prefix);
-    return new Lock((...args) => this.#acquire(...args), spec);
+    return new Lock((wait, named) => this.#acquire(spec, wait, named));
   }
 
   async #acquire(spec: Spec, { waitMs = Infinity, signal }: WaitOptions, named: boolean): Promise<Hold> {
@@ -174,30 +189,26 @@ export class Locks implements AsyncDisposable {
       throw new RangeError(`waitMs must not be negative, not ${String(waitMs)}`);
     }
     if (this.isClosed) {
-      throw new Closed(CLOSED);
+      throw new Closed();
     }
     signal?.throwIfAborted();
     const request = new Acquisition(this.#connections, spec, (work) => this.#keepInView(work));
     const ignore = signal === undefined ? undefined : onAbort(signal, () => request.abort(signal.reason));
     this.#requests.add(request);
     try {
-      return await this.#granted(spec, request, waitMs, named);
+      const grant = await request.run(waitMs, named);
+      const holds = this.#holds;
+      const keeper = new Keeper(this, this.#connections, spec, grant, (ended) => holds.delete(ended));
+      holds.add(keeper);
+      if (request.aborted) {
+        await atMost(RELEASING_MS, keeper.release());
+        throw request.stop.reason;
+      }
+      return new Hold(keeper);
     } finally {
       ignore?.();
       this.#requests.delete(request);
     }
-  }
-
-  async #granted(spec: Spec, request: Acquisition, waitMs: number, named: boolean): Promise<Hold> {
-    const grant = await request.run(waitMs, named);
-    const holds = this.#holds;
-    const keeper = new Keeper(this.#connections, spec, grant, (ended) => holds.delete(ended));
-    holds.add(keeper);
-    if (request.aborted) {
-      await keeper.release().catch(() => {});
-      throw request.stop.reason;
-    }
-    return new Hold(this, keeper);
   }
 
   #keepInView(work: Promise<void>): void {

@@ -3,8 +3,7 @@ import { createClient, ErrorReply, type RedisClientOptions, type RedisClusterOpt
 import type { Settings } from './connections.js';
 import type { Address, Connection, Connector } from './connector.js';
 import { ServerError } from './errors.js';
-import type { Hold } from './hold.js';
-import type { Locks, WithLockOptions } from './locks.js';
+import type { Locks, WithLock } from './locks.js';
 import { perClient } from './per-client.js';
 import { nameOf } from './routes.js';
 import { unless } from './time.js';
@@ -22,9 +21,6 @@ export interface NodeRedisClient {
 
 type ClientSettings = RedisClientOptions | RedisClusterOptions | RedisSentinelOptions;
 
-/** How long it may take to establish a connection, in ms. */
-const CONNECT_MS = 5_000;
-
 /** The library must not queue, time out or reconnect: otherwise a waiter would be in the lock's queue twice. */
 const OURS = {
   commandOptions: { timeout: undefined },
@@ -38,22 +34,25 @@ const OURS = {
 } as const;
 
 /**
- * The settings with which a client was created. Only a cluster exposes them, so the argument is intercepted from which
- * duplicate() creates a client.
+ * The settings with which a client was created. A cluster and a Sentinel client do not expose them, so the argument is
+ * intercepted from which their duplicate() creates a client.
  */
-function settingsOf(client: NodeRedisClient): ClientSettings {
+function settingsOf(client: NodeRedisClient & { options?: ClientSettings }): ClientSettings {
   let settings: ClientSettings | undefined;
-  const Catcher = function (options: ClientSettings) {
-    settings = options;
-  };
   if (typeof client?.isOpen === 'boolean' && typeof client.duplicate === 'function') {
-    const prototype = Object.getPrototypeOf(client) as object;
-    // In node-redis 4 a Proxy has no access to the client's private fields, so the client itself gets the prototype.
-    Object.setPrototypeOf(client, Object.create(prototype, { constructor: { value: Catcher } }) as object);
-    try {
-      client.duplicate();
-    } finally {
-      Object.setPrototypeOf(client, prototype);
+    settings = client.options;
+    if (settings === undefined) {
+      const prototype = Object.getPrototypeOf(client) as object;
+      const Catcher = function (options: ClientSettings) {
+        settings = options;
+      };
+      // In node-redis 4 a Proxy has no access to the private fields, so the client itself gets another prototype.
+      Object.setPrototypeOf(client, Object.create(prototype, { constructor: { value: Catcher } }) as object);
+      try {
+        client.duplicate();
+      } finally {
+        Object.setPrototypeOf(client, prototype);
+      }
     }
   }
   if (settings === undefined) {
@@ -64,13 +63,10 @@ function settingsOf(client: NodeRedisClient): ClientSettings {
 
 function connectionOf(client: ReturnType<typeof newClient>): Connection {
   return {
-    async send(args) {
-      try {
-        return await client.sendCommand(args);
-      } catch (error) {
+    send: (args) =>
+      client.sendCommand(args).catch((error: unknown) => {
         throw refusal(error) ?? error;
-      }
-    },
+      }),
     close: () => destroy(client),
     onClose(listener) {
       let called = false;
@@ -92,13 +88,13 @@ function refusal(error: unknown): ServerError | undefined {
   return error instanceof ErrorReply ? new ServerError(error.message, { cause: error }) : undefined;
 }
 
-function newClient(options: RedisClientOptions, address: Partial<Address>) {
+function newClient(options: RedisClientOptions, address: Partial<Address>, timeoutMs: number) {
   const socket = {
     ...options.socket,
     ...address,
     reconnectStrategy: false,
     socketTimeout: undefined,
-    connectTimeout: Math.min(options.socket?.connectTimeout ?? CONNECT_MS, CONNECT_MS),
+    connectTimeout: Math.min(options.socket?.connectTimeout ?? timeoutMs, timeoutMs),
   };
   const client = createClient({ ...options, ...OURS, socket } as RedisClientOptions);
   // Commands and connect() reject with the errors; without a listener the error events would end the process.
@@ -106,13 +102,13 @@ function newClient(options: RedisClientOptions, address: Partial<Address>) {
 }
 
 /** A connected client of its own. */
-async function connect(options: RedisClientOptions, address: Partial<Address>, signal: AbortSignal) {
+async function connect(options: RedisClientOptions, address: Partial<Address>, signal: AbortSignal, timeoutMs: number) {
   signal.throwIfAborted();
-  const client = newClient(options, address);
+  const client = newClient(options, address, timeoutMs);
   // A socket that is still connecting cannot be closed: it is closed when it is connected, or times out by itself. So
   // it must not keep the process alive; while the connection is awaited, `alive` does.
   client.unref();
-  const alive = setInterval(() => {}, CONNECT_MS);
+  const alive = setInterval(() => {}, 60_000);
   let up = false;
   client.once('connect', () => {
     up = true;
@@ -160,8 +156,8 @@ function clusterConnector(options: RedisClusterOptions, client: NodeRedisClient)
     nodes: () => [...known(), ...roots],
     where: (node) => (node === null ? roots.map(nameOf).join(', ') : nameOf(node)),
     map: (address) => mapped(options.nodeAddressMap, address),
-    connect: async (node, signal) =>
-      connectionOf(await connect((options.defaults ?? {}) as RedisClientOptions, node as Address, signal)),
+    connect: async (node, ...limits) =>
+      connectionOf(await connect((options.defaults ?? {}) as RedisClientOptions, node as Address, ...limits)),
   };
 }
 
@@ -169,14 +165,15 @@ function sentinelConnector(options: RedisSentinelOptions): Connector {
   const sentinels = options.sentinelRootNodes;
   let next = 0;
   /** Queries the next Sentinel, round-robin, so that one that is partitioned from the others is not trusted forever. */
-  const master = async (signal: AbortSignal): Promise<Address> => {
+  const master = async (signal: AbortSignal, timeoutMs: number): Promise<Address> => {
     let last: unknown = new Error(`no Sentinel knows ${options.name}`);
     for (let tries = 0; tries < sentinels.length; tries++) {
       const address = sentinels[next++ % sentinels.length] as Address;
       try {
-        const answer = await ask((options.sentinelClientOptions ?? {}) as RedisClientOptions, address, options.name, signal);
-        if (answer !== null) {
-          return mapped(options.nodeAddressMap, { host: answer[0], port: Number(answer[1]) });
+        const settings = (options.sentinelClientOptions ?? {}) as RedisClientOptions;
+        const reply = await masterFrom(await connect(settings, address, signal, timeoutMs), options.name, signal);
+        if (reply !== null) {
+          return mapped(options.nodeAddressMap, { host: reply[0], port: Number(reply[1]) });
         }
       } catch (error) {
         signal.throwIfAborted();
@@ -189,18 +186,17 @@ function sentinelConnector(options: RedisSentinelOptions): Connector {
     prefix: String(options.keyPrefix ?? ''),
     nodes: null,
     where: () => `the master ${options.name}`,
-    connect: async (_node, signal) =>
-      connectionOf(await connect((options.nodeClientOptions ?? {}) as RedisClientOptions, await master(signal), signal)),
+    connect: async (_node, ...limits) =>
+      connectionOf(await connect((options.nodeClientOptions ?? {}) as RedisClientOptions, await master(...limits), ...limits)),
   };
 }
 
 /** The master's host and port according to one Sentinel; null if the Sentinel does not know the master. */
-async function ask(options: RedisClientOptions, address: Address, name: string, signal: AbortSignal) {
-  const sentinel = await connect(options, address, signal);
+async function masterFrom(sentinel: ReturnType<typeof newClient>, name: string, signal: AbortSignal) {
   sentinel.ref();
   try {
-    const asked = sentinel.sendCommand<[string, string] | null>(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
-    return await unless(signal, asked);
+    const reply = sentinel.sendCommand<[string, string] | null>(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
+    return await unless(signal, reply);
   } finally {
     destroy(sentinel);
   }
@@ -220,19 +216,14 @@ function connectorOf(client: NodeRedisClient): Connector {
     prefix: String(single.keyPrefix ?? ''),
     nodes: null,
     where: () => path ?? nameOf({ host, port }),
-    connect: async (_node, signal) => connectionOf(await connect(single, {}, signal)),
+    connect: async (_node, ...limits) => connectionOf(await connect(single, {}, ...limits)),
   };
 }
 
 /** The locks of this client; always the same object until it is closed. The client's own connections are never used. */
 export const locks: (client: NodeRedisClient, settings?: Settings) => Locks = perClient(connectorOf);
 
-/** Runs `body` while the lock `key` is held: see Locks.withLock. */
-export function withLock<T>(
-  client: NodeRedisClient,
-  key: string | readonly string[],
-  body: (hold: Hold) => Promise<T> | T,
-  options?: WithLockOptions,
-): Promise<T> {
-  return locks(client).withLock(key, body, options);
+/** Runs `body` while the lock is held: see Locks.withLock. */
+export function withLock<T>(client: NodeRedisClient, ...args: WithLock<T>): Promise<T> {
+  return locks(client).withLock(...args);
 }

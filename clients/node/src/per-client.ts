@@ -4,7 +4,7 @@ import { Locks } from './locks.js';
 
 /**
  * A function that returns the locks of a client, always the same object until it is closed, so that all users of one
- * client share connections. The settings of the first call apply.
+ * client share connections. The settings of the first call apply; others are refused later.
  */
 export function perClient<Client extends object>(
   connectorOf: (client: Client) => Connector,
@@ -15,6 +15,8 @@ export function perClient<Client extends object>(
     if (locks === undefined || locks.isClosed) {
       locks = new Locks(connectorOf(client), settings);
       known.set(client, locks);
+    } else {
+      locks.checkSettings(settings);
     }
     return locks;
   };

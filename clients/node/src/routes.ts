@@ -1,7 +1,13 @@
 import calculateSlot from 'cluster-key-slot';
 
 import type { Address, Connector } from './connector.js';
-import { ServerError } from './errors.js';
+import { endsConnection, ServerError } from './errors.js';
+
+/** A node, null without a cluster. `ask`: send ASKING first. */
+export interface Route {
+  node: Address | null;
+  ask: boolean;
+}
 
 /** Which node of a cluster serves a key. This is learned from the redirections of the nodes. */
 export class Routes {
@@ -14,15 +20,15 @@ export class Routes {
     this.#connector = connector;
   }
 
-  /** The node for `key`, null without a cluster. `ask`: send ASKING first; an ASK redirection is returned only once. */
-  find(key: string): { node: Address | null; ask: boolean } {
+  /** Where to send a command about `key`; an ASK redirection is returned only once. */
+  find(key: string): Route {
     if (this.#connector.nodes === null) {
       return { node: null, ask: false };
     }
     const slot = calculateSlot(key);
-    const asked = this.#asking.get(slot);
+    const redirected = this.#asking.get(slot);
     this.#asking.delete(slot);
-    return asked === undefined ? { node: this.#masters.get(slot) ?? this.#any(), ask: false } : { node: asked, ask: true };
+    return redirected === undefined ? { node: this.#masters.get(slot) ?? this.#any(), ask: false } : { node: redirected, ask: true };
   }
 
   /** Records that this node serves the key: it has executed a command without ASKING. */
@@ -48,7 +54,9 @@ export class Routes {
       (words[0] === 'MOVED' ? this.#masters : this.#asking).set(slot, target);
       return words[0] === 'ASK' || known === undefined || nameOf(known) !== nameOf(target);
     }
-    this.#masters.delete(slot);
+    if (endsConnection(error)) {
+      this.#masters.delete(slot);
+    }
     return false;
   }
 

@@ -58,28 +58,28 @@ export function onAbort(signal: AbortSignal, run: () => void): () => void {
 /** An AbortController that is created when its signal is first used: it is expensive, and most are never used. */
 export class Ending {
   #controller: AbortController | undefined;
-  isOver = false;
+  hasEnded = false;
   reason: unknown;
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      if (this.isOver) {
+      if (this.hasEnded) {
         this.#controller.abort(this.reason);
       }
     }
     return this.#controller.signal;
   }
 
-  throwIfOver(): void {
-    if (this.isOver) {
+  throwIfEnded(): void {
+    if (this.hasEnded) {
       throw this.reason;
     }
   }
 
   end(reason: unknown): void {
-    if (!this.isOver) {
-      this.isOver = true;
+    if (!this.hasEnded) {
+      this.hasEnded = true;
       this.reason = reason;
       this.#controller?.abort(reason);
     }
@@ -89,20 +89,20 @@ export class Ending {
 /** Waits for `ms`, or until `promise` is settled; never rejects. It keeps the process alive meanwhile. */
 export async function atMost(ms: number, promise: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
-  const over = new Promise<void>((resolve) => {
+  const timeout = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, Math.min(ms, LONGEST_MS));
   });
-  await Promise.race([promise.then(() => {}, () => {}), over]);
+  await Promise.race([promise.then(() => {}, () => {}), timeout]);
   clearTimeout(timer);
 }
 
-/** Pauses that grow from 20 to 500 ms. They keep the process alive unless `background` is true. */
+/** Pauses that grow from 20 to 500 ms. They keep the process alive for `refMs` at most. */
 export class Pauses {
   #next = 20;
-  readonly #ref: boolean;
+  readonly #refUntil: number;
 
-  constructor(background = false) {
-    this.#ref = !background;
+  constructor(refMs = Infinity) {
+    this.#refUntil = now() + refMs;
   }
 
   /** Rejects with the signal's reason when that is aborted. `limit` in ms. */
@@ -110,12 +110,12 @@ export class Pauses {
     const ms = Math.min(this.#next, limit);
     this.#next = Math.min(this.#next * 2, 500);
     let timer: NodeJS.Timeout | undefined;
-    const over = new Promise<void>((resolve) => {
+    const timeout = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, ms);
-      this.#ref || timer.unref();
+      now() < this.#refUntil || timer.unref();
     });
     try {
-      await unless(signal, over);
+      await unless(signal, timeout);
     } finally {
       clearTimeout(timer);
     }

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { acquire, cancel, release, renew, specOf, watch, type Kind, type LockOptions } from '../src/command.js';
+import { acquire, cancel, release, renew, specOf, watch, type Kind, type SemaphoreOptions } from '../src/command.js';
 
 interface Row {
   kind: Kind;
   keys?: string[];
-  options?: LockOptions;
+  options?: SemaphoreOptions;
   limit?: number;
   acquires: string;
   releases: string;
@@ -81,6 +81,8 @@ test('settings that are always invalid are refused at once', () => {
   refuses('fenced: a read lock has no fencing token', 'read', ['k'], { fenced: true });
   refuses('replicas must be at least 1, not 0', 'lock', ['k'], { replicas: { count: 0, ms: 1 } });
   refuses('replicas: the time must be greater than 0, not 0', 'lock', ['k'], { replicas: { count: 1, ms: 0 } });
+  refuses('keys: a fair lock has one key, not 2', 'fair', ['a', 'b'], {});
+  refuses('kind: there is no mutex', 'mutex' as Kind, ['a'], {});
   refuses('keys must not be empty', 'multi', [], {});
   refuses('a key must be a string, not undefined', 'lock', [undefined as unknown as string], {});
 });

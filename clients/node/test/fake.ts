@@ -16,7 +16,7 @@ export class FakeConnection implements Connection {
   closed = false;
   alive = true;
   readonly #answers: Answers;
-  readonly #listeners: (() => void)[] = [];
+  readonly listeners: (() => void)[] = [];
   readonly #rejects = new Set<(error: Error) => void>();
 
   constructor(node: Address | null, answers: Answers) {
@@ -41,12 +41,12 @@ export class FakeConnection implements Connection {
     if (!this.closed) {
       this.closed = true;
       this.#rejects.forEach((reject) => reject(new Error('connection lost')));
-      this.#listeners.forEach((listener) => listener());
+      this.listeners.forEach((listener) => listener());
     }
   }
 
   onClose(listener: () => void): void {
-    this.closed ? listener() : this.#listeners.push(listener);
+    this.closed ? listener() : this.listeners.push(listener);
   }
 
   keepAlive(yes: boolean): void {
@@ -93,4 +93,16 @@ export function later<Value = unknown>(): { promise: Promise<Value>; resolve: (v
 /** A promise that nothing settles. */
 export function never(): Promise<never> {
   return new Promise(() => {});
+}
+
+/** Waits until this is true. */
+export async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+/** Blocks the event loop. */
+export function block(ms: number): void {
+  for (const start = performance.now(); performance.now() - start < ms; ) {}
 }

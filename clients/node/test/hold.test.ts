@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-import { Locks, NotHeld, Refused, ServerError } from '../src/index.js';
-import { Fake, later, never } from './fake.js';
+import { ServerError } from '../src/errors.js';
+import { NotHeld, Refused } from '../src/index.js';
+import { Locks } from '../src/locks.js';
+import { block, Fake, later, never, until } from './fake.js';
 
 function notHeld(): never {
   throw new ServerError('NOTHELD the owner holds no such lock');
@@ -54,22 +57,18 @@ test('a second release is refused, the end of a block is not', async () => {
   await locks.close();
 });
 
-test('the lease is renewed after a third of it, until the release', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
+test('the lease is renewed after a third of it, until the release', async () => {
   const fake = new Fake(() => 1);
   const locks = new Locks(fake);
-  const hold = await locks.lock('k', { leaseMs: 9_000 }).acquire();
-  t.mock.timers.tick(2_900);
-  assert.equal(fake.of('LOCK.RENEW').length, 0);
-  t.mock.timers.tick(200);
-  await new Promise(setImmediate);
-  assert.deepEqual(fake.of('LOCK.RENEW'), [['LOCK.RENEW', 'k', hold.owner, 'PX', '9000']]);
+  const start = performance.now();
+  const hold = await locks.lock('k', { leaseMs: 900 }).acquire();
+  await until(() => fake.of('LOCK.RENEW').length > 0);
+  assert.ok(performance.now() - start >= 298, 'not before');
+  assert.deepEqual(fake.of('LOCK.RENEW'), [['LOCK.RENEW', 'k', hold.owner, 'PX', '900']]);
   await hold.release();
-  t.mock.timers.tick(20_000);
-  await new Promise(setImmediate);
+  await sleep(350);
   assert.equal(fake.of('LOCK.RENEW').length, 1);
   assert.equal(hold.isLost, false);
-  t.mock.timers.reset();
   await locks.close();
 });
 
@@ -152,6 +151,8 @@ test('withLock returns what the body returns, and passes its options on', async 
   assert.equal(await locks.withLock('k', (hold) => hold.token, { kind: 'fair', fenced: true, leaseMs: 500, waitMs: 0 }), 7);
   assert.match(fake.sent[0]!.join(' '), /^LOCK.FAIR k \S+ PX 500 FENCED ONCE$/);
   await locks.withLock(['a', 'b'], () => {});
+  // @ts-expect-error: only a multi-key lock has several keys
+  assert.throws(() => locks.withLock(['a', 'b'], () => {}, { kind: 'fair' }), { message: 'keys: a fair lock has one key, not 2' });
   assert.equal(fake.of('LOCK.MACQUIRE').length, 1);
   await locks.close();
 });
@@ -175,7 +176,7 @@ test('a session whose connection is lost is bound to another one', async () => {
   });
   const locks = new Locks(fake);
   const hold = await locks.lock('k', { session: true }).acquire();
-  fake.connections[0]?.close();
+  fake.connections[1]?.close();
   assert.deepEqual(await bound.promise, ['LOCK.RENEW', 'k', hold.owner, 'SESSION']);
   assert.equal(hold.isLost, false);
   await hold.release();
@@ -187,7 +188,7 @@ test('a session that the server has ended is lost', async () => {
   const locks = new Locks(fake);
   const hold = await locks.lock('k', { session: true }).acquire();
   const aborted = once(hold.signal, 'abort');
-  fake.connections[0]?.close();
+  fake.connections[1]?.close();
   await aborted;
   await assert.rejects(hold.release(), NotHeld);
   await locks.close();
@@ -199,7 +200,7 @@ test('a hold does not keep the process alive, a pending reply does', async () =>
   const locks = new Locks(fake);
   const waits = locks.lock('k').acquire();
   await new Promise(setImmediate);
-  assert.equal(fake.connections[0]?.alive, true);
+  assert.ok(fake.connections[1]?.alive);
   answer.resolve(1);
   const hold = await waits;
   await new Promise(setImmediate);
@@ -226,5 +227,101 @@ test('a refused release is Refused', async () => {
   const locks = new Locks(fake);
   const hold = await locks.lock('k').acquire();
   await assert.rejects(hold.release(), (error) => error instanceof Refused && error.code === 'NOPERM');
+  await locks.close();
+});
+
+test('the lease begins when the request is sent: a blocked event loop does not extend it', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.WATCH' ? never() : (block(80), 1)));
+  const locks = new Locks(fake);
+  const start = performance.now();
+  const hold = await locks.lock('k', { leaseMs: 300, renew: false }).acquire();
+  await once(hold.signal, 'abort');
+  assert.ok(performance.now() - start < 360, `${performance.now() - start} ms`);
+  await locks.close();
+});
+
+for (const renew of [true, false]) {
+  test(`after a wait of more than a third of the lease it is renewed at once: renew: ${renew}`, async () => {
+    const granted = later();
+    const fake = new Fake((args) => (args[0] === 'LOCK.ACQUIRE' ? granted.promise : 1));
+    const locks = new Locks(fake);
+    const waits = locks.lock('k', { leaseMs: 900, renew }).acquire();
+    await sleep(350);
+    granted.resolve(1);
+    const hold = await waits;
+    const start = performance.now();
+    await until(() => fake.of('LOCK.RENEW').length > 0);
+    assert.ok(performance.now() - start < 200);
+    await sleep(350);
+    assert.equal(fake.of('LOCK.RENEW').length, renew ? 2 : 1);
+    await hold.release();
+    await locks.close();
+  });
+}
+
+test('a blocked event loop: isLost and the signal do not wait for the timer', async () => {
+  const locks = new Locks(new Fake((args) => (args[0] === 'LOCK.WATCH' ? never() : 1)));
+  const hold = await locks.lock('k', { leaseMs: 50 }).acquire();
+  const { signal } = hold;
+  assert.equal(hold.isLost, false);
+  block(60);
+  assert.equal(hold.isLost, true);
+  assert.ok(signal.aborted && signal.reason instanceof NotHeld);
+  const other = await locks.lock('k', { leaseMs: 50 }).acquire();
+  block(60);
+  assert.ok(other.signal.aborted);
+  await locks.close();
+});
+
+test('a connection that many sessions have used keeps none of their listeners', async () => {
+  const fake = new Fake(() => 1);
+  const locks = new Locks(fake);
+  for (let round = 0; round < 20; round++) {
+    await locks.withLock('k', () => {}, { session: true });
+  }
+  assert.deepEqual(fake.connections.map(({ listeners }) => listeners.length), [1, 1]);
+  await locks.close();
+});
+
+test('a hold whose signal is used, or that nothing renews, is not released when it is collected', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.WATCH' ? never() : 1));
+  const locks = new Locks(fake);
+  const { signal } = await locks.lock('used').acquire();
+  await locks.lock('unrenewed', { renew: false }).acquire();
+  await locks.lock('forgotten').acquire();
+  while (fake.of('LOCK.RELEASE').length === 0) {
+    await sleep(5);
+    global.gc!();
+  }
+  await sleep(20);
+  assert.deepEqual(fake.of('LOCK.RELEASE').map((args) => args[1]), ['forgotten']);
+  assert.equal(signal.aborted, false);
+  await locks.close();
+});
+
+test('a forgotten hold is released before the connections of its forgotten locks are closed', async () => {
+  const fakes = Array.from({ length: 20 }, () => new Fake(() => 1));
+  await Promise.all(fakes.map((fake) => new Locks(fake).lock('k').acquire()));
+  while (fakes.some(({ connections }) => connections.some(({ closed }) => !closed))) {
+    await sleep(5);
+    global.gc!();
+  }
+  assert.deepEqual(fakes.map((fake) => fake.of('LOCK.RELEASE').length), fakes.map(() => 1));
+});
+
+test('a release that is sent again after the lease has expired, and gets NOTHELD, is a loss', async () => {
+  const fake = new Fake(async (args, connection) => {
+    if (args[0] !== 'LOCK.RELEASE') {
+      return 1;
+    }
+    if (fake.of('LOCK.RELEASE').length === 1) {
+      return connection.close();
+    }
+    await sleep(200);
+    return notHeld();
+  });
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { leaseMs: 100, renew: false }).acquire();
+  await assert.rejects(hold.release(), NotHeld);
   await locks.close();
 });

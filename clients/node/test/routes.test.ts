@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Locks, ServerError } from '../src/index.js';
+import { NotHeld, ServerError } from '../src/errors.js';
+import { Locks } from '../src/locks.js';
 import { Fake } from './fake.js';
 
 /** A cluster whose node on port 3 serves the slot. */
@@ -22,7 +23,9 @@ test('MOVED is followed without a pause, and remembered', async () => {
     await (await locks.lock('k').acquire({ waitMs: 0 })).release();
   }
   assert.equal(fake.of('LOCK.ACQUIRE').length, 4, 'only the first one went to the wrong node');
-  assert.deepEqual(fake.connections.map(({ node }) => node?.port), [1, 1, 3, 3], 'one for waits and one for commands');
+  assert.deepEqual(fake.connections.map(({ node }) => node?.port), [1, 3], 'one for all short commands');
+  await (await locks.lock('k').acquire()).release();
+  assert.deepEqual(fake.connections.map(({ node }) => node?.port), [1, 3, 3], 'and one for a wait');
   await locks.close();
 });
 
@@ -84,5 +87,21 @@ test('a master that is down is forgotten, and another node redirects to the new 
   gone = true;
   await (await locks.lock('k').acquire({ waitMs: 5_000 })).release();
   assert.notEqual(fake.connections.at(-1)?.node?.port, 3);
+  await locks.close();
+});
+
+test('an error reply of the right master does not make the locks forget it', async () => {
+  const fake = cluster(moved, (args) => {
+    if (args[0] === 'LOCK.RELEASE') {
+      throw new ServerError('NOTHELD no');
+    }
+    return 1;
+  });
+  const locks = new Locks(fake);
+  for (let round = 0; round < 5; round++) {
+    const hold = await locks.lock('k').acquire();
+    await assert.rejects(hold.release(), NotHeld);
+  }
+  assert.equal(fake.sent.filter(([word]) => word === 'LOCK.ACQUIRE').length, 6);
   await locks.close();
 });
