@@ -181,12 +181,18 @@ export class Acquisition {
 
   /** One blocking call. `left`: how long to wait, in ms; null: do not wait. */
   async #once(left: number | null, until: number): Promise<Grant | 'next' | 'pause'> {
+    const { maxBlockMs } = this.#connections;
+    // A fair waiter loses its place when its BLOCK times out, but not when its connection closes.
+    const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > maxBlockMs;
+    const block = left === null ? null : keepsPlace ? (left === Infinity ? 0 : left) : Math.min(left, maxBlockMs);
+    const replyMs = (keepsPlace ? Infinity : (block ?? 0)) + REPLY_MS + (this.#spec.replicas?.ms ?? 0);
     let line: Line | undefined;
-    const cut = { atMaxBlock: false };
+    let limit: NodeJS.Timeout | undefined;
+    let cut = false;
     let sent = now();
     try {
       this.#connecting = true;
-      line = await this.#line();
+      const used = (line = await this.#line());
       this.#connecting = false;
       if (this.stop.hasEnded) {
         this.#connections.giveBack(line);
@@ -194,8 +200,18 @@ export class Acquisition {
       }
       this.#last = undefined;
       this.#connections.watchOutage(line);
+      if (keepsPlace) {
+        limit = after(maxBlockMs, () => ((cut = true), used.close()));
+      }
       sent = now();
-      const reply = await this.#send(line, left, cut);
+      const pending = (this.#pending = line.send(acquire(this.#spec, this.#owner, block), replyMs));
+      // The reply, unless the request is given up first.
+      const reply = await new Promise((resolve, reject) => {
+        this.#interrupt = reject;
+        pending.then(resolve, reject);
+      });
+      clearTimeout(limit);
+      this.#pending = null;
       this.#connections.replied(this.#key, line);
       if (reply !== null) {
         return this.#granted(line, reply, sent);
@@ -203,13 +219,14 @@ export class Acquisition {
       this.#failures = 0;
       this.#connections.giveBack(line);
     } catch (error) {
-      return this.#failed(line, error, cut.atMaxBlock, left === null, until);
+      clearTimeout(limit);
+      return this.#failed(line, error, cut, left === null, until);
     }
     if (left === null || now() >= until) {
       throw TIMED_OUT;
     }
     // If another client ended the wait early, there must be no busy loop; clocks differ by 1 ms.
-    return left < 2 || now() - sent < Math.min(left, this.#connections.maxBlockMs) - 1 ? 'pause' : 'next';
+    return left < 2 || now() - sent < Math.min(left, maxBlockMs) - 1 ? 'pause' : 'next';
   }
 
   #line(): Line | Promise<Line> {
@@ -220,36 +237,11 @@ export class Acquisition {
     return control instanceof Promise ? unless(this.stop.signal, control) : control;
   }
 
-  async #send(line: Line, left: number | null, cut: { atMaxBlock: boolean }): Promise<unknown> {
-    // A fair waiter loses its place when its BLOCK times out, but not when its connection closes.
-    const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > this.#connections.maxBlockMs;
-    const block = left === null ? null : keepsPlace ? (left === Infinity ? 0 : left) : Math.min(left, this.#connections.maxBlockMs);
-    const replyMs = (keepsPlace ? Infinity : (block ?? 0)) + REPLY_MS + (this.#spec.replicas?.ms ?? 0);
-    const limit = keepsPlace ? after(this.#connections.maxBlockMs, () => ((cut.atMaxBlock = true), line.close())) : undefined;
-    try {
-      const pending = (this.#pending = line.send(acquire(this.#spec, this.#owner, block), replyMs));
-      // The reply, unless the request is given up first.
-      const reply = await new Promise((resolve, reject) => {
-        this.#interrupt = reject;
-        pending.then(resolve, reject);
-      });
-      this.#pending = null;
-      return reply;
-    } catch (error) {
-      if (this.stop.hasEnded) {
-        this.#returnLater(line);
-      }
-      throw error;
-    } finally {
-      clearTimeout(limit);
-    }
-  }
-
   /**
    * The reply is not awaited any more; the connection can be used again when the reply has arrived soon. It is not if
    * a session may be bound to it.
    */
-  #returnLater(line: Line): void {
+  #returnLater(line: Line, pending: Promise<unknown>): void {
     const limit = line.shared ? undefined : after(GIVING_UP_MS, () => line.close());
     const done = (error?: unknown) => {
       clearTimeout(limit);
@@ -259,7 +251,7 @@ export class Acquisition {
         this.#spec.session ? line.close() : this.#connections.giveBack(line);
       }
     };
-    this.#pending?.then(() => done(), done);
+    pending.then(() => done(), done);
   }
 
   #granted(line: Line, reply: unknown, sent: number): Grant {
@@ -275,16 +267,21 @@ export class Acquisition {
 
   /** Decides whether an error ends the request; if so, it is thrown. `only`: this was a try without a wait. */
   #failed(line: Line | undefined, error: unknown, atMaxBlock: boolean, only: boolean, until: number): 'next' | 'pause' {
-    this.stop.throwIfEnded();
+    if (this.stop.hasEnded) {
+      if (line !== undefined && this.#pending !== null) {
+        this.#returnLater(line, this.#pending);
+      }
+      throw this.stop.reason;
+    }
     this.#connecting = false;
     const replied = error instanceof ServerError;
+    const elsewhere = line !== undefined && this.#connections.failed(this.#key, line, error);
     this.#last = typed(this.#spec, error);
     if (this.#pending !== null) {
       this.#pending = null;
       this.#unsure ||= passes(error);
       this.#cut ||= !replied;
     }
-    const elsewhere = line !== undefined && this.#connections.failed(this.#key, line, error);
     if ((elsewhere && ++this.#hops <= REDIRECTIONS) || (atMaxBlock && now() < until)) {
       return 'next';
     }

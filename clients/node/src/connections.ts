@@ -79,22 +79,14 @@ export class Line {
     const timer = after(replyMs, () => this.close());
     this.#awaited++;
     this.#keepAlive();
-    const settled = () => {
-      clearTimeout(timer);
-      if (--this.#awaited === 0) {
-        setImmediate(() => this.#keepAlive());
-      }
-    };
-    return reply.then(
-      (value) => {
-        settled();
-        return value;
-      },
-      (error: unknown) => {
-        settled();
-        throw located(error, this.where);
-      },
-    );
+    const settled = () =>
+      setImmediate(() => {
+        clearTimeout(timer);
+        this.#awaited--;
+        this.#keepAlive();
+      });
+    reply.then(settled, settled);
+    return reply;
   }
 
   #keepAlive(): void {
@@ -213,8 +205,10 @@ export class Connections {
       this.#sweeps = true;
       after(IDLE_MS, () => this.#sweep());
     }
-    const [next] = this.#paused;
-    next?.();
+    if (this.#paused.size > 0) {
+      const [next] = this.#paused;
+      next?.();
+    }
   }
 
   /** Closes connections that have been idle for long. */
@@ -269,6 +263,7 @@ export class Connections {
    * was not known before: see Routes.learn.
    */
   failed(key: string, line: Line, error: unknown): boolean {
+    located(error, line.where);
     endsConnection(error) ? line.close() : this.giveBack(line);
     return this.#routes.learn(key, line.node, error);
   }
@@ -300,7 +295,7 @@ export class Connections {
    * Sends a short command until there is a reply, for `forMs` at most. Never rejects: `error` is the last error if
    * there was no reply. `again`: the command was sent before, and may have been executed then.
    */
-  async insist(key: string, args: string[], forMs: number, pauses = new Pauses()): Promise<Result> {
+  async insist(key: string, args: string[], forMs: number, pauses?: Pauses): Promise<Result> {
     const until = now() + forMs;
     for (let again = false, sent = false; ; ) {
       try {
@@ -312,6 +307,7 @@ export class Connections {
         again ||= sent && !(error instanceof ServerError);
       }
       try {
+        pauses ??= new Pauses();
         await pauses.wait(this.#closing.signal, until - now());
       } catch (error) {
         return { error, again };
