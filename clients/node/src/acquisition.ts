@@ -164,7 +164,9 @@ export class Acquisition {
   async #request(waitMs: number, until: number): Promise<Grant> {
     const pauses = new Pauses();
     for (;;) {
-      this.stop.throwIfEnded();
+      if (this.stop.hasEnded) {
+        throw this.stop.reason;
+      }
       const left = until - now();
       const grant = await this.#once(waitMs === 0 ? null : Math.max(1, Math.ceil(left)), until);
       if (typeof grant === 'object') {

@@ -27,6 +27,7 @@ const LASTS_MS = 1_000;
 /** How many idle connections to each node are kept for later waits, and for how long. */
 const IDLE_MOST = 8;
 const IDLE_MS = 10_000;
+const SWEEP_MS = 1_000;
 
 /** How many redirections are followed without a pause, because two nodes may redirect to each other. */
 export const REDIRECTIONS = 16;
@@ -125,7 +126,7 @@ export class Connections {
   readonly #ready = new Map<string, Line>();
   /** Those that have no user, and since when. */
   readonly #idle = new Map<Line, number>();
-  #sweeps = false;
+  #sweeper: NodeJS.Timeout | undefined;
   readonly #lines = new Set<Line>();
   /** Wake waits that pause because they got no connection. */
   readonly #paused = new Set<() => void>();
@@ -201,10 +202,7 @@ export class Connections {
     }
     line.background = line.asking = false;
     this.#idle.set(line, now());
-    if (!this.#sweeps) {
-      this.#sweeps = true;
-      after(IDLE_MS, () => this.#sweep());
-    }
+    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_MS).unref();
     if (this.#paused.size > 0) {
       const [next] = this.#paused;
       next?.();
@@ -213,16 +211,15 @@ export class Connections {
 
   /** Closes connections that have been idle for long. */
   #sweep(): void {
-    this.#sweeps = false;
     for (const [line, since] of this.#idle) {
-      const left = since + IDLE_MS - now();
-      if (left > 1) {
-        this.#sweeps = true;
-        after(left, () => this.#sweep());
-        return;
+      if (now() - since >= IDLE_MS) {
+        this.#idle.delete(line);
+        line.close();
       }
-      this.#idle.delete(line);
-      line.close();
+    }
+    if (this.#idle.size === 0) {
+      clearInterval(this.#sweeper);
+      this.#sweeper = undefined;
     }
   }
 

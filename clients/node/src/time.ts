@@ -71,12 +71,6 @@ export class Ending {
     return this.#controller.signal;
   }
 
-  throwIfEnded(): void {
-    if (this.hasEnded) {
-      throw this.reason;
-    }
-  }
-
   end(reason: unknown): void {
     if (!this.hasEnded) {
       this.hasEnded = true;

@@ -154,6 +154,37 @@ test("the other library's client is refused, and another object too", async () =
   redis.disconnect();
 });
 
+test('settings that differ from those of the existing locks of a client are refused', async () => {
+  const redis = new Redis({ lazyConnect: true });
+  const locks = ioredisLocks(redis, { maxBlockMs: 1_000 });
+  assert.equal(ioredisLocks(redis), locks);
+  assert.equal(ioredisLocks(redis, { maxBlockMs: 1_000 }), locks);
+  const message = 'maxBlockMs: the locks of this client have 1000, not 2000';
+  assert.throws(() => ioredisLocks(redis, { maxBlockMs: 2_000 }), { name: 'TypeError', message });
+  await locks.close();
+  assert.notEqual(ioredisLocks(redis, { maxBlockMs: 2_000 }), locks);
+});
+
+test('node-redis: a client with public options stays as it is, even if it cannot be changed', async () => {
+  const client = Object.freeze(createClient({ socket: { port: server.port } }));
+  await nodeRedisLocks(client).withLock('frozen', () => {});
+  await nodeRedisLocks(client).close();
+});
+
+test('many sessions on one connection cause no warning', async () => {
+  const seen = warnings('listeners');
+  for (const library of Object.values(LIBRARIES)) {
+    const locks = library(server.port);
+    for (let round = 0; round < 20; round++) {
+      await locks.withLock('session', () => {}, { session: true });
+    }
+    await locks.close();
+  }
+  await new Promise(setImmediate);
+  seen.stop();
+  assert.deepEqual(seen.texts, []);
+});
+
 test('many waits on one signal cause no warning', async () => {
   const seen = warnings('listeners');
   const locks = LIBRARIES.ioredis!(server.port);
