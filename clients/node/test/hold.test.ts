@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { ServerError } from '../src/errors.js';
-import { NotHeld, Refused } from '../src/index.js';
+import { NotHeld, Refused, type Hold } from '../src/index.js';
 import { Locks } from '../src/locks.js';
 import { block, Fake, later, never, until } from './fake.js';
 
@@ -273,13 +273,15 @@ test('a blocked event loop: isLost and the signal do not wait for the timer', as
   await locks.close();
 });
 
-test('a connection that many sessions have used keeps none of their listeners', async () => {
-  const fake = new Fake(() => 1);
+test('a connection that many sessions have used keeps nothing of them', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.WATCH' ? sleep(1, null) : 1));
   const locks = new Locks(fake);
+  const signals: WeakRef<AbortSignal>[] = [];
   for (let round = 0; round < 20; round++) {
-    await locks.withLock('k', () => {}, { session: true });
+    await locks.withLock('k', (hold) => (signals.push(new WeakRef(hold.signal)), sleep(2)), { session: true });
   }
-  assert.deepEqual(fake.connections.map(({ listeners }) => listeners.length), [1, 1]);
+  assert.ok(fake.connections.every(({ listeners }) => listeners.length === 1));
+  await until(() => (global.gc!(), signals.filter((signal) => signal.deref() !== undefined).length <= 1));
   await locks.close();
 });
 
@@ -299,14 +301,21 @@ test('a hold whose signal is used, or that nothing renews, is not released when 
   await locks.close();
 });
 
-test('a forgotten hold is released before the connections of its forgotten locks are closed', async () => {
-  const fakes = Array.from({ length: 20 }, () => new Fake(() => 1));
-  await Promise.all(fakes.map((fake) => new Locks(fake).lock('k').acquire()));
-  while (fakes.some(({ connections }) => connections.some(({ closed }) => !closed))) {
+test('locks are not collected before their holds, and then closed', async () => {
+  const fake = new Fake(() => 1);
+  let hold: Hold | null = await new Locks(fake).lock('k').acquire();
+  for (let round = 0; round < 10; round++) {
     await sleep(5);
     global.gc!();
   }
-  assert.deepEqual(fakes.map((fake) => fake.of('LOCK.RELEASE').length), fakes.map(() => 1));
+  assert.ok(fake.connections.every(({ closed }) => !closed));
+  assert.equal(hold.isLost, false);
+  hold = null;
+  while (fake.connections.some(({ closed }) => !closed)) {
+    await sleep(5);
+    global.gc!();
+  }
+  assert.equal(fake.of('LOCK.RELEASE').length, 1);
 });
 
 test('a release that is sent again after the lease has expired, and gets NOTHELD, is a loss', async () => {

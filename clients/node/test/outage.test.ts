@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import Redis from 'ioredis';
 import { createClient } from 'redis';
@@ -176,7 +177,7 @@ test('many sessions on one connection cause no warning', async () => {
   for (const library of Object.values(LIBRARIES)) {
     const locks = library(server.port);
     for (let round = 0; round < 20; round++) {
-      await locks.withLock('session', () => {}, { session: true });
+      await locks.withLock('session', () => sleep(1), { session: true });
     }
     await locks.close();
   }
