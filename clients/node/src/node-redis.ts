@@ -129,13 +129,10 @@ async function connect(options: RedisClientOptions, address: Partial<Address>, s
   }
 }
 
-/** Closes it; node-redis 5 throws if it is closed already. */
-function destroy(client: ReturnType<typeof newClient>): void {
-  try {
-    client.destroy();
-  } catch {
-    // It is closed already.
-  }
+/** Closes it. node-redis 4 has another name for this, which returns a promise; all of them fail if it is closed already. */
+function destroy(client: ReturnType<typeof newClient> & { disconnect?(): unknown }): void {
+  const close = async () => void (await (client.destroy ?? client.disconnect).call(client));
+  close().catch(() => {});
 }
 
 function mapped(map: RedisClusterOptions['nodeAddressMap'], { host, port }: Address): Address {

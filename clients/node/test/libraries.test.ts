@@ -114,6 +114,19 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await Promise.all([one.close(), other.close()]);
   });
 
+  test(`${name}: close() closes all connections`, { timeout: 30_000 }, async () => {
+    const own = await TestServer.start();
+    const locks = library(own.port);
+    const open = async () => Number(/connected_clients:(\d+)/.exec(await own.ask.info('clients'))![1]);
+    await locks.withLock('k', () => locks.withLock('l', () => {}, { session: true }));
+    assert.ok((await open()) > 2);
+    await locks.close();
+    while ((await open()) > 1) {
+      await new Promise(setImmediate);
+    }
+    await own.stop();
+  });
+
   for (const how of ['closed', 'released', 'held', 'aborted']) {
     test(`${name}: a program ends by itself: ${how}`, async () => {
       const taken = library(server.port);
