@@ -46,11 +46,11 @@ final class Task
         });
     }
 
-    private function answer(int $id, callable $work): bool
+    private function answer(int $id, callable $work): array
     {
         $answer = Runner::answer($id, $work);
         $this->channel->send($answer);
-        return isset($answer['ok']);
+        return $answer;
     }
 
     private function acquire(): Hold
@@ -68,12 +68,13 @@ final class Task
     private function hold(): void
     {
         $hold = null;
-        $this->answer($this->request['id'], function () use (&$hold): array {
+        $answer = $this->answer($this->request['id'], function () use (&$hold): array {
             $hold = $this->acquire();
             return ['owner' => $hold->owner, 'token' => $hold->token];
         });
         if ($hold === null) {
-            $this->request['lock']['keys'] === [] || $this->goOn();
+            // Then nothing was sent, and nothing is owed.
+            $answer['error'] === 'bad_option' || $this->goOn();
             return;
         }
         $this->watch($hold);
