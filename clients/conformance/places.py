@@ -25,6 +25,52 @@ def _info(answer):
     return {**info, "holders": [_map(one) for one in info["holders"]], "waiters": [_map(one) for one in info["waiters"]]}
 
 
+class Wire(CommandProxy):
+    """A proxy that can also swallow what single connections carry, as a network that has lost their state."""
+
+    def __init__(self, port):
+        self._lost, self._delayed, self._heals_after, self._commands = set(), None, None, {}
+        super().__init__(port)
+
+    def lose(self, command):
+        """Nothing gets through any more of the connections whose last request was this command, or of `all`."""
+        self._lost |= {link for link, last in list(self._commands.items()) if command in (last, "all")}
+
+    def delay(self, command):
+        """The same of the connection that sends this command next, from that request on."""
+        self._delayed = command
+
+    def heal_after(self, command):
+        """Delivers everything late as soon as a reply to this command has been delivered."""
+        self._heals_after = command
+
+    def has_healed(self):
+        return self._heals_after is None
+
+    def heal(self, late=False):
+        self._lost, self._delayed, self._heals_after = set(), None, None
+        super().heal(late)
+
+    def wait_open(self, link):
+        def is_open():
+            return not self._swallows and link not in self._lost
+
+        with self._changed:
+            return not is_open() and self._changed.wait_for(is_open)
+
+    def _carry_request(self, link, raw, words, sink):
+        command = words[0].decode("latin-1").upper()
+        self._commands[link] = command
+        if command == self._delayed:
+            self._lost, self._delayed = self._lost | {link}, None
+        super()._carry_request(link, raw, words, sink)
+
+    def _carry_reply(self, link, raw, sink):
+        super()._carry_reply(link, raw, sink)
+        if self._heals_after and self._commands.get(link) == self._heals_after:
+            self.heal(late=True)
+
+
 class Place:
     """One server, without a proxy."""
 
@@ -104,7 +150,7 @@ class Wired(Place):
 
     def __init__(self, make_server, launch, config):
         super().__init__(make_server, launch, config)
-        self.wire = CommandProxy(self.servers[0].port)
+        self.wire = Wire(self.servers[0].port)
         self.to = {"kind": "single", "port": self.wire.port}
 
     def heal(self):
@@ -114,6 +160,28 @@ class Wired(Place):
     def end(self):
         super().end()
         self.wire.__exit__()
+
+
+class Addressed(Wired):
+    """A master and its replica, of which clients only know the address of the master."""
+
+    def __init__(self, make_server, launch, config):
+        super().__init__(make_server, launch, config)
+        self.servers.append(self.servers[0].start_replica())
+        self._master = self.servers[0]
+
+    def lock_info(self, key):
+        return _info(self.say(self._master, ["LOCK.INFO", key]))
+
+    def life(self, server, what):
+        if what != "promote":
+            super().life(server, what)
+            return
+        old, self._master = self._master, server
+        wait_for_sync(old, server)
+        self.say(server, ["REPLICAOF", "NO", "ONE"])
+        self.wire.target = server.port
+        self.say(old, ["REPLICAOF", HOST, server.port])
 
 
 class Replicated(Place):
@@ -231,4 +299,4 @@ class Sentinels(Place):
         assert not problems, "\n".join(problems)
 
 
-PLACES = {"single": Place, "bare": Bare, "nothing": Nothing, "wire": Wired, "replicas": Replicated, "cluster": Cluster, "sentinel": Sentinels}
+PLACES = {"single": Place, "bare": Bare, "nothing": Nothing, "wire": Wired, "address": Addressed, "replicas": Replicated, "cluster": Cluster, "sentinel": Sentinels}

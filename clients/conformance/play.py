@@ -276,6 +276,14 @@ class Play:
     def _server_watchers(self, server, count, _):
         wait_for(lambda: server.info("lock")["lock_watchers"] == count, 20, f"{count} watches")
 
+    def _server_called(self, server, commands, step):
+        """Waits until the server has executed one of these commands, since the last CONFIG RESETSTAT."""
+
+        def called():
+            return any(f"cmdstat_{name}" in server.info("commandstats") for name in commands)
+
+        wait_for(called, step.get("within_ms", 20000) / 1000, f"one of {commands}")
+
     def _server_counter_over(self, server, least, _):
         wait_for(lambda: int(server.control.get(self.words.values["$counter"]) or 0) > least, 60, f"more than {least}")
 
@@ -342,7 +350,11 @@ class Play:
     def _wire_step(self, **step):
         for name, value in step.items():
             wire = self._place.wire
-            if name == "has_cut":
+            if name == "healed":
+                wait_for(wire.has_healed, 20, "the proxy to heal")
+            elif name in ("lose", "delay", "heal_after"):
+                getattr(wire, name)(value)
+            elif name == "has_cut":
                 assert wire.has_cut() == value, "it has cut" if wire.has_cut() else "it has not cut"
             elif name == "cut":
                 wire.cut(**value)

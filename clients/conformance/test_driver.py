@@ -42,7 +42,7 @@ NOTICED = [
     ("slow", "deadlines", "silent_while_waiting"),
     ("quiet", "deadlines", "outage_is_logged"),
     ("noisy", "deadlines", "outage_is_logged"),
-    ("vague", "deadlines", "nobody_listens"),
+    ("vague", "deadlines", "refused_port"),
     ("hog", "resources", "full_server"),
     ("leaks", "resources", "lock_factories_are_collected"),
     ("hog", "resources", "full_server_one_lock"),
