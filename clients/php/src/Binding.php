@@ -4,22 +4,15 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** The connection to which a session's hold is bound, and which is used for nothing else. */
+/** The connection to which a session's hold is bound, and which is used for nothing else. @internal */
 final class Binding
 {
     public ?Connection $connection = null;
-    private int $pid;
 
-    public function __construct()
-    {
-        $this->pid = getmypid();
-    }
-
-    /** The connection, which belongs to the caller from now on; null if there is none, or in a fork. */
+    /** The connection, which belongs to the caller from now on; null if there is none. */
     public function take(): ?Connection
     {
-        $connection = $this->pid === getmypid() ? $this->connection : null;
-        $this->connection = null;
+        [$connection, $this->connection] = [$this->connection, null];
         return $connection;
     }
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** The monotonic clock. */
+/** The monotonic clock. @internal */
 final class Clock
 {
     /** Seconds since some moment in the past. */

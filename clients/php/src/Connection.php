@@ -8,7 +8,7 @@ use Closure;
 use Redis;
 use RedisException;
 
-/** A connection of this package. It sends no command twice, and distinguishes error replies from connection errors. */
+/** A connection of this package. It sends no command twice, and distinguishes error replies from connection errors. @internal */
 final class Connection
 {
     /** Whether it has brought no reply yet. Otherwise the server may have closed it since. */
@@ -51,10 +51,11 @@ final class Connection
      */
     public function send(array $words, float $patience): mixed
     {
+        $end = Clock::now() + $patience;
         [$reply, $error] = $this->exchange($words, $patience);
         // If the connection breaks, php-redis returns half a line as a reply: a wrong number, a wrong error, or null.
         if ($reply === false || in_array('FENCED', $words, true)) {
-            $this->exchange(['PING'], $patience);
+            $this->exchange(['PING'], max(0.01, $end - Clock::now()));
         }
         $this->fresh = false;
         $this->used = Clock::now();

@@ -5,18 +5,23 @@ declare(strict_types=1);
 namespace LockSo;
 
 use Closure;
-use InvalidArgumentException;
 use RedisException;
 use Throwable;
 
 /**
  * The connections of the locks, never those of the program: one to each server that is needed, because a process waits
  * for one reply at a time, and one for each session.
+ *
+ * @internal
  */
 final class Connections
 {
     /** Seconds until a server that does not respond is considered dead. */
     public const PATIENCE = 2.0;
+    /** By how many seconds a wait may exceed its limit. */
+    public const TOLERANCE = 0.08;
+    /** Seconds within which a request on a connection that is closed by now may arrive. */
+    private const LATE = 0.1;
 
     /** Whether the last call sent a command without receiving its reply. */
     public bool $unsure = false;
@@ -32,8 +37,14 @@ final class Connections
     private array $idle = [];
     /** @var array<int, string> the known nodes of a cluster, by slot */
     private array $nodes = [];
-    /** @var list<array{Withdrawal, float}> the withdrawals that could not be sent; until when they matter */
+    /**
+     * The requests to cancel: the key, the commands, until when they matter, and when they were sent without effect.
+     *
+     * @var list<array{string, list<list<string|int>>, float, ?float}>
+     */
     private array $owed = [];
+    /** @var list<Connection> the connections of the parent process; closing one with TLS would end it for the parent, too */
+    private array $inherited = [];
     private int $pid;
 
     /**
@@ -52,9 +63,8 @@ final class Connections
         public readonly float $maxBlock = 30.0,
         private float $connectTimeout = 5.0,
     ) {
-        foreach (['maxBlock' => $maxBlock, 'connectTimeout' => $connectTimeout] as $name => $value) {
-            $value > 0 && is_finite($value) || throw new InvalidArgumentException("$name must be greater than 0, not $value");
-        }
+        Lock::checkPositive('maxBlock', $maxBlock);
+        Lock::checkPositive('connectTimeout', $connectTimeout);
         $this->pid = getmypid();
         $this->holds = new \WeakMap();
     }
@@ -157,33 +167,62 @@ final class Connections
     }
 
     /**
-     * Sends the withdrawal later, until `$until` (by Clock): before the next acquisition, or when this object is
-     * destroyed.
+     * Cancels a request within `$patience` seconds. The commands are sent one after the other, until one reply shows
+     * that a wait was ended or a hold released. If none does, they are sent once more. If that is not possible in time,
+     * it is done before the next acquisition, or when this object is destroyed, until `$until` (by Clock).
      */
-    public function owe(Withdrawal $withdrawal, float $until): void
+    public function giveUp(string $key, array $commands, float $until, float $patience): void
     {
-        $this->owed[] = [$withdrawal, $until];
+        array_unshift($this->owed, [$key, $commands, $until, null]);
+        $this->settle($patience);
     }
 
-    /** Tries for `$patience` seconds to send the withdrawals that are owed. */
+    /** Tries for `$patience` seconds to cancel what could not be cancelled in time. */
     public function settle(float $patience): void
     {
         $owed = $this->own() ? $this->owed : [];
         $this->owed = [];
         $end = Clock::now() + $patience;
-        foreach ($owed as $i => [$withdrawal, $until]) {
+        while ($one = array_shift($owed)) {
             try {
-                if (Clock::now() <= $until && !$withdrawal->send($this, $end)) {
-                    $this->owed[] = [$withdrawal, $until];
+                if (Clock::now() <= $one[2] && !$this->cancel($one, $end)) {
+                    $this->owed[] = $one;
                 }
             } catch (LockError | RedisException $trouble) {
                 // Another error is a reply, too.
                 if ($trouble instanceof RedisException || $trouble instanceof Refused && $trouble->isTransient()) {
-                    array_push($this->owed, ...array_slice($owed, $i));
+                    array_push($this->owed, $one, ...$owed);
                     return;
                 }
             }
         }
+    }
+
+    /** Whether it is done; otherwise the commands must be sent once more. */
+    private function cancel(array &$one, float $end): bool
+    {
+        [$key, $commands, , &$sent] = $one;
+        do {
+            $isLast = $sent !== null;
+            $pause = $isLast ? $sent + self::LATE - Clock::now() : 0.0;
+            if ($pause > 0.0) {
+                if ($end - Clock::now() < $pause + 0.05) {
+                    return false;
+                }
+                Clock::sleep($pause);
+            }
+            foreach ($commands as $words) {
+                try {
+                    if ($this->call($key, fn () => [$words, max(0.02, $end - Clock::now())], $end) !== 0) {
+                        return true;
+                    }
+                } catch (NotHeld) {
+                    // There was no hold, either.
+                }
+            }
+            $sent = Clock::now();
+        } while (!$isLast);
+        return true;
     }
 
     /** Releases what is held, within `$timeout` seconds, and closes the connections. */
@@ -197,6 +236,18 @@ final class Connections
         $this->closed = true;
         $this->own() && array_walk($this->idle, fn (Connection $connection) => $connection->close());
         $this->forget();
+    }
+
+    /** Calls `$work`, in which connecting and each reply may take until `$deadline` (by Clock) at most. */
+    public function within(float $deadline, Closure $work): mixed
+    {
+        $outer = $this->deadline;
+        $this->deadline = min($outer, $deadline);
+        try {
+            return $work();
+        } finally {
+            $this->deadline = $outer;
+        }
     }
 
     /** `$most` seconds, or what is left until the deadline. */
@@ -226,6 +277,7 @@ final class Connections
     {
         if (!$this->own()) {
             $this->pid = getmypid();
+            array_push($this->inherited, ...$this->idle);
             $this->idle = [];
             $this->owed = [];
         }

@@ -17,14 +17,14 @@ final class Hold
     /** Seconds between two checks of a session's connection: about a third of the default of lock.session-grace. */
     private const GRACE = 0.3;
 
-    /** The error of a release that must not throw, because another error is being thrown; or null. */
-    public ?Throwable $trouble = null;
     /** Its keys, in their given order. */
     public readonly array $keys;
     /** How many permits of a semaphore. */
     public readonly int $permits;
     private bool $released = false;
     private bool $lost = false;
+    /** Seconds: the lease of the last renewal. */
+    private float $lease;
     /** By Clock: when the last renewal was sent, and when the lease expires. */
     private float $renewed;
     private float $expires;
@@ -44,6 +44,7 @@ final class Hold
         $this->keys = $lock->keys;
         $this->permits = $lock->permits;
         $this->pid = getmypid();
+        $this->lease = $lock->lease;
         $connections->holds[$this] = true;
         // The time of the grant is not known. After a long wait the first call of `keep` renews the lease.
         $this->renewed = $sent;
@@ -52,7 +53,7 @@ final class Hold
     }
 
     /**
-     * Renews the lease from now on, for its own length or for `$lease` seconds. A session is bound to a new connection
+     * Renews the lease from now on, for `$lease` seconds, or as long as the last time. A session is bound to a new connection
      * if it has lost its own. After connection errors this is repeated until the lease expires.
      *
      * @throws NotHeld        if it is lost or was released, or in a fork
@@ -64,7 +65,7 @@ final class Hold
     {
         $lease === null || Lock::checkPositive('lease', $lease);
         $this->checkOwned();
-        $this->renewUntil($this->end(), $lease);
+        $this->renewUntil($this->end(), $lease ?? $this->lease);
     }
 
     /**
@@ -79,11 +80,11 @@ final class Hold
     {
         $this->checkOwned();
         $often = $this->binding === null ? INF : self::GRACE;
-        if (!$this->lost && Clock::now() < $this->renewed + min($this->lock->lease / 3, $often)) {
+        if (!$this->lost && Clock::now() < $this->renewed + min($this->lease / 3, $often)) {
             return;
         }
         try {
-            $this->lost || $this->renewUntil($this->soon());
+            $this->lost || $this->renewUntil($this->soon(), $this->lease);
         } catch (RedisException) {
             $this->lost = Clock::now() >= $this->expires;
         } catch (Refused $refused) {
@@ -115,7 +116,7 @@ final class Hold
             return false;
         }
         try {
-            $inherited || $this->binding === null ? $this->query() : $this->renewUntil($this->soon());
+            $inherited || $this->binding === null ? $this->query() : $this->renewUntil($this->soon(), $this->lease);
         } catch (NotHeld) {
             $this->lost = true;
         } catch (RedisException | LockError) {
@@ -140,12 +141,15 @@ final class Hold
         $words = function () use ($key, $until): array {
             $block = max(0.001, min($this->connections->maxBlock, $until - Clock::now()));
             $milliseconds = (int) ceil($block * 1000);
-            return [['LOCK.WATCH', $key, $this->owner, 'BLOCK', $milliseconds], $block + Connections::PATIENCE];
+            $patience = $this->connections->patience($block + Connections::PATIENCE);
+            return [['LOCK.WATCH', $key, $this->owner, 'BLOCK', $milliseconds], $patience];
         };
-        do {
-            $lost = $this->connections->call($key, $words, $until) === true;
-        } while (!$lost && Clock::now() < $until);
-        return $lost;
+        return $this->connections->within($until + Connections::TOLERANCE, function () use ($key, $words, $until): bool {
+            do {
+                $lost = $this->connections->call($key, $words, $until) === true;
+            } while (!$lost && Clock::now() < $until);
+            return $lost;
+        });
     }
 
     /**
@@ -158,7 +162,8 @@ final class Hold
     public function release(): void
     {
         $this->checkOwned();
-        $this->releaseUntil($this->end());
+        // What is lost is no longer worth a wait for the server.
+        $this->releaseUntil($this->lost ? Clock::now() : $this->end());
     }
 
     /** Whether this is the copy in a fork, which does not own the lock. @internal */
@@ -167,13 +172,14 @@ final class Hold
         return $this->pid !== getmypid();
     }
 
-    /** Releases it within `$patience` seconds, and stores an error in `trouble`. @internal */
+    /** Releases it within `$patience` seconds, and logs an error, because another one may be being thrown. @internal */
     public function drop(float $patience = INF): void
     {
         try {
             $this->released || $this->isInherited() || $this->releaseUntil(min($this->end(), Clock::now() + $patience));
         } catch (LockError | RedisException $trouble) {
-            $this->trouble = $trouble;
+            $text = $trouble instanceof NotHeld ? '' : "{$this->lock->named()} was not released: ";
+            error_log($text . $trouble->getMessage());
         }
     }
 
@@ -195,7 +201,7 @@ final class Hold
     /** Until when a command is repeated. */
     private function end(): float
     {
-        return $this->binding === null ? $this->expires : Clock::now() + $this->lock->lease;
+        return $this->binding === null ? $this->expires : Clock::now() + $this->lease;
     }
 
     /** Until when a check is repeated: it is made once, except for a session, which the server may have kept. */
@@ -204,7 +210,7 @@ final class Hold
         return Clock::now() + ($this->binding !== null && Clock::now() >= $this->expires ? self::GRACE : 0.0);
     }
 
-    private function renewUntil(float $until, ?float $lease = null): void
+    private function renewUntil(float $until, float $lease): void
     {
         $began = Clock::now();
         try {
@@ -216,7 +222,8 @@ final class Hold
             throw $this->notHeld('the server reported its loss');
         }
         $this->renewed = $began;
-        $this->expires = $began + ($lease ?? $this->lock->lease);
+        $this->lease = $lease;
+        $this->expires = $began + $lease;
     }
 
     private function releaseUntil(float $until): void
@@ -237,6 +244,8 @@ final class Hold
                 $this->lost = true;
                 throw $this->notHeld();
             }
+        } catch (RedisException $trouble) {
+            throw $this->lost ? $this->notHeld(cause: $trouble) : $trouble;
         }
         $this->released = true;
         $connection = $this->binding?->take();
@@ -255,11 +264,11 @@ final class Hold
         }
     }
 
-    private function notHeld(?string $why = null): NotHeld
+    private function notHeld(?string $why = null, ?RedisException $cause = null): NotHeld
     {
         $expired = $this->binding === null && Clock::now() >= $this->expires;
         $why ??= $expired ? 'its lease expired' : 'the server reported its loss';
-        return new NotHeld("{$this->lock->named()} is not held: $why", reason: 'NOTHELD');
+        return new NotHeld("{$this->lock->named()} is not held: $why", previous: $cause, reason: 'NOTHELD');
     }
 
     /** @throws NotHeld if it is lost according to the server */
@@ -274,12 +283,14 @@ final class Hold
 
     private function send(array $words, float $until): mixed
     {
-        return $this->connections->call($this->keys[0], function () use ($words): array {
-            // After the lease has expired the reply is of no use, but a release must be sent; a session may still
-            // exist.
-            $left = $this->expires - Clock::now();
-            $left = $left <= 0.2 && $this->binding !== null ? Connections::PATIENCE : max(0.2, min(Connections::PATIENCE, $left));
-            return [$words, $this->connections->patience($left + $this->lock->replicaTime())];
-        }, $until, $this->isInherited() ? null : $this->binding);
+        $more = $this->lock->replicaTime();
+        // A renewal is of no use after the lease, but a release must be sent; a session may still exist.
+        $useful = $this->binding === null ? $this->expires : Clock::now() + Connections::PATIENCE;
+        return $this->connections->within(max($until, $useful, Clock::now() + 0.2) + $more, fn () => $this->connections->call(
+            $this->keys[0],
+            fn () => [$words, $this->connections->patience(Connections::PATIENCE + $more)],
+            $until,
+            $this->isInherited() ? null : $this->binding,
+        ));
     }
 }

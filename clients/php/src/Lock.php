@@ -11,11 +11,11 @@ use Throwable;
 /** A lock that can be acquired any number of times; Locks creates it. */
 final class Lock
 {
-    /** By how many seconds a wait may exceed its limit. */
-    private const LATE = 0.08;
     /** A connection that lasted for this many seconds was no part of an outage. */
     private const LASTING = 1.0;
 
+    /** [n, seconds], or null. */
+    public readonly ?array $replicas;
     private bool $inOutage = false;
 
     /** @internal */
@@ -27,7 +27,7 @@ final class Lock
         public readonly float $lease,
         public readonly bool $session,
         public readonly bool $fenced,
-        public readonly ?array $replicas,
+        ?array $replicas,
         public readonly int $limit = 1,
         public readonly int $permits = 1,
     ) {
@@ -38,7 +38,9 @@ final class Lock
             is_int($number) && (is_int($time) || is_float($time)) || throw new InvalidArgumentException('replicas must be [n, seconds]');
             $number >= 1 || throw new InvalidArgumentException("replicas must be at least 1, not $number");
             self::checkPositive('replicas: the time', $time);
+            $replicas = [$number, $time];
         }
+        $this->replicas = $replicas;
         $limit >= 1 || throw new InvalidArgumentException("limit must be at least 1, not $limit");
         if ($permits < 1 || $permits > $limit) {
             throw new InvalidArgumentException("permits must be from 1 to the limit of $limit, not $permits");
@@ -73,7 +75,8 @@ final class Lock
         $wait === null || $wait >= 0 || throw new InvalidArgumentException("wait must not be negative, not $wait");
         $owner = self::newOwner();
         $until = Clock::now() + ($wait ?? INF);
-        $deadline = $until + self::LATE + $this->replicaTime();
+        $deadline = $until + Connections::TOLERANCE + $this->replicaTime();
+        $outer = $this->connections->deadline;
         $this->connections->deadline = $deadline;
         $this->connections->settle(min(0.5, ($wait ?? INF) / 2 + 0.03));
         $binding = $this->session ? new Binding() : null;
@@ -96,19 +99,19 @@ final class Lock
                 $doubt = $doubt || $this->connections->unsure;
             } while (Clock::now() < $until);
             $unsure = $doubt;
-            throw NotAcquired::within($this->named(), $wait, $named ? $this->holders($deadline) : []);
+            throw NotAcquired::within($this, $wait, $named ? $this->holders($deadline) : []);
         } catch (LockError | RedisException $error) {
             $unsure = $doubt || $this->connections->unsure;
             $passes = $error instanceof RedisException || $error instanceof Refused && $error->isTransient();
             // A try without a reply throws the error itself: null only means that it is held.
             $timedOut = $passes && $wait > 0 && Clock::now() >= $until;
-            throw $timedOut ? NotAcquired::within($this->named(), $wait, [], $error) : $error;
+            throw $timedOut ? NotAcquired::within($this, $wait, [], $error) : $error;
         } finally {
             $this->inOutage = false;
             if ($unsure && $sent !== null) {
                 $this->giveUp($owner, $deadline);
             }
-            $this->connections->deadline = INF;
+            $this->connections->deadline = $outer;
         }
     }
 
@@ -196,12 +199,11 @@ final class Lock
             ...($left > 0.0 ? ['BLOCK', $block === INF ? 0 : self::milliseconds($block)] : []),
         ];
         $isCut = $block > $call;
-        return [$words, $isCut ? $call : max(0.01, min($call + $this->replicaTime() + Connections::PATIENCE, $patience)), $isCut];
+        // A granted request may be waiting for the replicas.
+        return [$words, $isCut ? $call + $this->replicaTime() : max(0.01, min($call + $this->replicaTime() + Connections::PATIENCE, $patience)), $isCut];
     }
 
-    /**
-     * Cancels a request that could wait until `$until`. If the server cannot be reached now, the withdrawal is owed.
-     */
+    /** Cancels a request that may still wait or be granted. */
     private function giveUp(string $owner, float $deadline): void
     {
         $now = Clock::now();
@@ -210,14 +212,8 @@ final class Lock
         $cancel = ['LOCK.CANCEL', $this->keys[0], $owner];
         $multi = $this->kind === Kind::Multi;
         $commands = $multi ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->selection()]];
-        $withdrawal = new Withdrawal($this->keys[0], $commands);
-        try {
-            $this->connections->deadline = $now + $left;
-            $done = $withdrawal->send($this->connections, $now + $left);
-        } catch (RedisException | LockError) {
-            $done = false;
-        }
-        $done || $this->connections->owe($withdrawal, $now + $this->lease);
+        $this->connections->deadline = $now + $left;
+        $this->connections->giveUp($this->keys[0], $commands, $now + $this->lease, $left);
     }
 
     /** Logs the first error of an outage during which the wait goes on. */
@@ -249,9 +245,8 @@ final class Lock
     /** @internal */
     public static function checkPositive(string $name, float $value): void
     {
-        if (!($value > 0 && is_finite($value))) {
-            throw new InvalidArgumentException("$name must be greater than 0, not $value");
-        }
+        $value > 0 || throw new InvalidArgumentException("$name must be greater than 0, not $value");
+        $value < INF || throw new InvalidArgumentException("$name must have a limit, not $value");
     }
 
     private static function milliseconds(float $seconds): int

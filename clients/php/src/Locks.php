@@ -164,17 +164,14 @@ final class Locks
     {
         $addresses !== [] || throw new InvalidArgumentException('no address is given');
         return static function (Connections $connections) use (&$addresses, $try): Connection {
-            $deadline = $connections->deadline;
             $left = count($addresses);
             foreach ($addresses as $address) {
                 $now = Clock::now();
-                $connections->deadline = $now + min(Connections::PATIENCE, ($deadline - $now) / $left--);
+                $share = min(Connections::PATIENCE, ($connections->deadline - $now) / $left--);
                 try {
-                    return $try($connections, $address);
+                    return $connections->within($now + $share, fn () => $try($connections, $address));
                 } catch (RedisException | LockError $trouble) {
                     $addresses[] = array_shift($addresses);
-                } finally {
-                    $connections->deadline = $deadline;
                 }
             }
             throw $trouble;

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** Computes the slot of a key, which php-redis does not expose. */
+/** Computes the slot of a key, which php-redis does not expose. @internal */
 final class Slot
 {
     /** The key's slot, 0 to 16383: CRC-16/XMODEM of the hash tag, if it has one. */

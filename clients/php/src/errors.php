@@ -35,20 +35,29 @@ class LockError extends \RuntimeException
  */
 final class NotAcquired extends LockError
 {
-    /** @var list<string> the owners that held it, as far as that is known */
-    public array $holders = [];
+    public function __construct(
+        string $message = '',
+        int $code = 0,
+        ?\Throwable $previous = null,
+        string $reason = '',
+        public readonly array $keys = [],
+        /** How many seconds it was to wait at most. */
+        public readonly float $wait = 0.0,
+        /** @var list<string> the owners that held it, as far as that is known */
+        public readonly array $holders = [],
+    ) {
+        parent::__construct($message, $code, $previous, $reason);
+    }
 
     /** @internal */
-    public static function within(string $named, float $wait, array $holders, ?\Throwable $cause = null): self
+    public static function within(Lock $lock, float $wait, array $holders, ?\Throwable $cause = null): self
     {
-        $first = implode($holders === array_slice($holders, 0, 2) ? ' and ' : ', ', array_slice($holders, 0, 2));
+        $first = implode(count($holders) > 2 ? ', ' : ' and ', array_slice($holders, 0, 2));
         $others = count($holders) - 2;
         $all = $others < 1 ? $first : "$first and $others other" . ($others > 1 ? 's' : '');
         $after = $cause !== null ? ": {$cause->getMessage()}" : ($holders === [] ? '' : ": held by $all");
-        $reason = $cause instanceof LockError ? $cause->reason : '';
-        $error = new self("$named was not acquired" . ($wait > 0 ? " within $wait s" : '') . $after, 0, $cause, $reason);
-        $error->holders = $holders;
-        return $error;
+        $text = $lock->named() . ' was not acquired' . ($wait > 0 ? " within $wait s" : '') . $after;
+        return new self($text, 0, $cause, $cause instanceof LockError ? $cause->reason : '', $lock->keys, $wait, $holders);
     }
 }
 

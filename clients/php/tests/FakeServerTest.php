@@ -120,6 +120,39 @@ final class FakeServerTest extends TestCase
         }
     }
 
+    /** The PING after null has what is left of the wait. */
+    public function testAWaitEndsInTimeIfTheServerIsSilentAfterNull(): void
+    {
+        $lock = $this->locks([0.9, "$-1\r\n"], silent: true)->lock('k');
+        $began = microtime(true);
+        try {
+            $lock->acquire(1.0);
+            self::fail('there was no grant');
+        } catch (NotAcquired) {
+            self::assertLessThan(1.2, microtime(true) - $began);
+        }
+    }
+
+    /** A release that is too late to matter reports the loss, not the connection. */
+    public function testTheReleaseOfALostHoldIsNotHeldWithoutAServer(): void
+    {
+        $hold = $this->locks([":1\r\n", "-NOTHELD x\r\n"])->lock('k', lease: 60.0)->acquire();
+        self::assertTrue($hold->isLost());
+        $this->tearDown();
+        $this->expectExceptionMessage('lock "k" is not held: the server reported its loss');
+        $hold->release();
+    }
+
+    /** It may be waiting for the replicas. */
+    public function testAFairCallHasTheTimeOfTheReplicas(): void
+    {
+        $locks = $this->locks([0.4, ":1\r\n", ":0\r\n"], maxBlock: 0.2);
+        $hold = $locks->fair('k', replicas: ['n' => 1, 'time' => 0.5])->acquire(5.0);
+        self::assertSame('LOCK.FAIR', $this->command()[0]);
+        $hold->release();
+        self::assertSame('LOCK.RELEASE', $this->command()[0]);
+    }
+
     public function testNotheldAfterATransientErrorIsALoss(): void
     {
         $hold = $this->locks([":1\r\n", self::REFUSED, "-NOTHELD x\r\n"])->lock('k')->acquire();
@@ -171,24 +204,24 @@ final class FakeServerTest extends TestCase
 
     /**
      * Locks on a server with these replies, one to each command; a number is a pause in seconds before the next one.
-     * After null or half a line it closes the connection.
+     * After null or half a line it closes the connection. If `$silent`, PING has no reply.
      */
-    private function locks(array $replies): Locks
+    private function locks(array $replies, bool $silent = false, float $maxBlock = 30.0): Locks
     {
         $listener = stream_socket_server('tcp://127.0.0.1:0');
         [$this->reported, $report] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         $this->pid = pcntl_fork();
         if ($this->pid === 0) {
-            self::serve($listener, $report, $replies);
+            self::serve($listener, $report, $replies, $silent);
             posix_kill(getmypid(), SIGKILL);
         }
         $this->redis = new Redis();
         $this->redis->connect('127.0.0.1', (int) explode(':', stream_socket_get_name($listener, false))[1]);
         fclose($report);
-        return Locks::on($this->redis);
+        return Locks::on($this->redis, maxBlock: $maxBlock);
     }
 
-    private static function serve(mixed $listener, mixed $report, array $replies): void
+    private static function serve(mixed $listener, mixed $report, array $replies, bool $silent): void
     {
         // The program's own connection sends nothing.
         $user = stream_socket_accept($listener);
@@ -200,7 +233,7 @@ final class FakeServerTest extends TestCase
                 }
                 if ($words === ['PING']) {
                     // Sent only to check the connection.
-                    fwrite($connection, "+PONG\r\n");
+                    $silent || fwrite($connection, "+PONG\r\n");
                     continue;
                 }
                 fwrite($report, json_encode($words) . "\n");

@@ -26,6 +26,35 @@ final class HoldTest extends LocksTestCase
         $hold->renew();
     }
 
+    public function testKeepDoesNotShortenALongerLease(): void
+    {
+        $hold = $this->locks->lock('k', lease: 0.6)->acquire();
+        $hold->renew(60.0);
+        usleep(300_000);
+        $hold->keep();
+        self::assertGreaterThan(50000, $this->redis->pttl('k'));
+        $hold->renew();
+        self::assertGreaterThan(50000, $this->redis->pttl('k'));
+    }
+
+    public function testAwaitLossEndsInTime(): void
+    {
+        $hold = $this->locks->lock('k')->acquire();
+        self::$server->signal(SIGSTOP);
+        try {
+            self::assertLessThan(0.6, $this->timed(function () use ($hold): void {
+                try {
+                    $hold->awaitLoss(0.3);
+                    self::fail('the server does not respond');
+                } catch (RedisException) {
+                    $this->addToAssertionCount(1);
+                }
+            }));
+        } finally {
+            self::$server->signal(SIGCONT);
+        }
+    }
+
     public function testKeepRenewsAfterAThirdOfTheLease(): void
     {
         $hold = $this->locks->lock('k', lease: 6.0)->acquire();

@@ -63,6 +63,7 @@ final class ServersTest extends TestCase
         $redis = new Redis();
         $this->until(fn () => @$redis->connect('tls://127.0.0.1', $port, 2.0, null, 0, 0, $context));
         self::assertSame(1, Locks::on($redis, $context)->lock('k')->run(fn () => $redis->exists('k')));
+        $this->aForkEndsNoSession($server, Locks::on($redis, $context));
         try {
             Locks::on($redis)->lock('k')->acquire(0.0);
             self::fail('the certificate is not trusted');
@@ -71,6 +72,24 @@ final class ServersTest extends TestCase
         } finally {
             unlink($pem);
         }
+    }
+
+    /** The end of a TLS connection is a message, which a fork must not send on its parent's connection. */
+    private function aForkEndsNoSession(Server $server, Locks $locks): void
+    {
+        $hold = $locks->lock('s', session: true)->acquire();
+        $bound = fn () => $server->client()->rawCommand('LOCK.INFO', 's')[3][0][9];
+        $before = $bound();
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            $locks->lock('another')->run(fn () => null);
+            posix_kill(getmypid(), SIGKILL);
+        }
+        pcntl_waitpid($pid, $status);
+        usleep(50_000);
+        self::assertNotNull($before);
+        self::assertSame($before, $bound());
+        $hold->release();
     }
 
     public function testNoServer(): void
@@ -127,17 +146,9 @@ final class ServersTest extends TestCase
     {
         $server = $this->server();
         $silent = [stream_socket_server('tcp://127.0.0.1:0'), stream_socket_server('tcp://127.0.0.1:0')];
-        $sentinel = stream_socket_server('tcp://127.0.0.1:0');
-        $pid = pcntl_fork();
-        if ($pid === 0) {
-            while ($connection = @stream_socket_accept($sentinel, 20)) {
-                fread($connection, 1000);
-                fwrite($connection, "*2\r\n\$9\r\n127.0.0.1\r\n$" . strlen((string) $server->port) . "\r\n{$server->port}\r\n");
-            }
-            posix_kill(getmypid(), SIGKILL);
-        }
+        [$sentinel, $pid] = self::sentinel($server);
         try {
-            $names = array_map(fn ($socket) => stream_socket_get_name($socket, false), [...$silent, $sentinel]);
+            $names = [...array_map(fn ($socket) => stream_socket_get_name($socket, false), $silent), $sentinel];
             foreach ([0.0, 0.5] as $wait) {
                 $began = microtime(true);
                 try {
@@ -152,6 +163,58 @@ final class ServersTest extends TestCase
             posix_kill($pid, SIGKILL);
             pcntl_waitpid($pid, $status);
         }
+    }
+
+    /** Two of three Sentinels do not respond when the connection is lost. @dataProvider holds */
+    public function testAHoldIsKeptWhileSentinelsDoNotRespond(callable $use, bool $session): void
+    {
+        $server = $this->server();
+        $client = $server->client();
+        $client->rawCommand('CONFIG', 'SET', 'lock.session-grace', 5000);
+        $sentinels = array_map(fn () => self::sentinel($server), [1, 2, 3]);
+        [$names, $pids] = [array_column($sentinels, 0), array_column($sentinels, 1)];
+        try {
+            $hold = Locks::sentinel($names, 'm')->lock('k', lease: 3.0, session: $session)->acquire();
+            posix_kill($pids[0], SIGSTOP);
+            posix_kill($pids[1], SIGSTOP);
+            $client->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+            usleep(1_100_000);
+            $began = microtime(true);
+            $use($hold);
+            self::assertLessThan(1.8, microtime(true) - $began);
+            self::assertFalse($hold->isLost());
+        } finally {
+            foreach ($pids as $pid) {
+                posix_kill($pid, SIGKILL);
+                pcntl_waitpid($pid, $status);
+            }
+        }
+    }
+
+    public function holds(): array
+    {
+        return [
+            'keep' => [fn ($hold) => $hold->keep(), false],
+            'keep a session' => [fn ($hold) => $hold->keep(), true],
+            'isLost' => [fn ($hold) => $hold->isLost(), false],
+            'renew' => [fn ($hold) => $hold->renew(), false],
+            'release' => [fn ($hold) => $hold->release(), false],
+        ];
+    }
+
+    /** A process that answers as a Sentinel: its address and id. */
+    private static function sentinel(Server $master): array
+    {
+        $listener = stream_socket_server('tcp://127.0.0.1:0');
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            while ($connection = @stream_socket_accept($listener, 60)) {
+                fread($connection, 1000);
+                fwrite($connection, "*2\r\n\$9\r\n127.0.0.1\r\n$" . strlen((string) $master->port) . "\r\n{$master->port}\r\n");
+            }
+            posix_kill(getmypid(), SIGKILL);
+        }
+        return [stream_socket_get_name($listener, false), $pid];
     }
 
     /** A slot moves to another node: ASK during the move, MOVED afterwards. */
