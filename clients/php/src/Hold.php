@@ -284,9 +284,12 @@ final class Hold
     private function send(array $words, float $until): mixed
     {
         $more = $this->lock->replicaTime();
-        // A renewal is of no use after the lease, but a release must be sent; a session may still exist.
-        $useful = $this->binding === null ? $this->expires : Clock::now() + Connections::PATIENCE;
-        return $this->connections->within(max($until, $useful, Clock::now() + 0.2) + $more, fn () => $this->connections->call(
+        // After the lease has expired the reply is of no use, but a release must be sent; a session may still exist, and
+        // before that it needs a new connection soon.
+        $left = $this->expires - Clock::now();
+        $left = $this->binding === null ? $left : min(Connections::PATIENCE, $left > 0.2 ? $left : INF);
+        $deadline = max($until, Clock::now() + max(0.2, $left)) + $more;
+        return $this->connections->within($deadline, fn () => $this->connections->call(
             $this->keys[0],
             fn () => [$words, $this->connections->patience(Connections::PATIENCE + $more)],
             $until,
