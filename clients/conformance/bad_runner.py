@@ -1,4 +1,5 @@
-"""A runner for the driver's own tests: the kind `lock` only, with the fault that it is started with, or `none`.
+"""A runner for the driver's own tests, with the fault that it is started with, or `none`: plain and fair locks, sessions
+and semaphores.
 
     no_once    a command that is sent again is counted twice
     no_cancel  a wait that is cancelled is only ignored: no LOCK.CANCEL is sent
@@ -26,8 +27,16 @@
     greedy     the first try that is refused is a hold
     slow       a wait ends a second late
     hasty      a wait ends after a third of its time
+    cuts       the end of a fair wait's blocking call is taken for an outage, and all sessions are lost
+    abrupt     close() closes the connections of releases that are in progress
+    patient    close() waits until everything has been released
+    unwatched  a session ends when its watch is refused
+    trusting   a session's connection is trusted for as long as nothing closes it
+    narrow     only some connections are opened at a time
+    owned      a cancelled wait ends when its own connection does
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -42,6 +51,8 @@ from redis.retry import Retry
 FAULT = sys.argv[1]
 LOST = (redis.ConnectionError, redis.TimeoutError)
 LATE = 0.05  # s
+_COMMANDS = {"fair": "LOCK.FAIR", "semaphore": "LOCK.SEMAPHORE"}
+_NAMES = {"fair": "fair lock", "semaphore": "semaphore"}
 
 
 class Failure(Exception):
@@ -58,23 +69,30 @@ class Hold:
     """A wait, and the hold if it is granted."""
 
     def __init__(self, runner, request):
-        self.runner, self.name, self.key = runner, request.get("as"), request["lock"]["keys"][0]
+        self.runner, self.name, self.key = runner, request.get("as"), (request["lock"]["keys"] or [""])[0]
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(8).hex()}"
         if FAULT in ("one_owner", "frees"):
             self.owner = "me"
-        self.lock, self.wait_ms = request["lock"], request.get("wait_ms")
-        self.named = "" if FAULT == "vague" else f'lock "{self.key}"'
-        self.is_cancelled = self.is_released = self.is_lost = False
-        self.link = None
+        self.lock, self.wait_ms, self.stops = request["lock"], request.get("wait_ms"), request.get("stop")
+        self.named = "" if FAULT == "vague" else f'{_NAMES.get(self.lock["kind"], "lock")} "{self.key}"'
+        self.is_cancelled = self.is_releasing = self.is_released = self.is_lost = False
+        self.until, self.ended = float("inf"), threading.Event()
+        self.link, self.using = None, threading.Lock()
 
     def check(self):
-        lease, wait = self.lock.get("lease_ms"), self.wait_ms
+        lease, wait, kind = self.lock.get("lease_ms"), self.wait_ms, self.lock["kind"]
+        limit, permits = self.lock.get("limit") or 0, self.lock.get("permits")
         replicas = self.lock.get("replicas") or [1, 1]
         for bad, text in (
             (lease is not None and lease <= 0, f"lease must be greater than 0, not {(lease or 0) / 1000:g}"),
             (wait is not None and wait < 0, f"wait must not be negative, not {(wait or 0) / 1000:g}"),
             (replicas[0] < 1, f"replicas must be at least 1, not {replicas[0]}"),
             (replicas[1] <= 0, f"replicas: the time must be greater than 0, not {replicas[1]}"),
+            (not self.lock["keys"], "keys must not be empty"),
+            (kind == "semaphore" and limit < 1, f"limit must be at least 1, not {limit}"),
+            (kind == "semaphore" and not 1 <= permits <= limit, f"permits must be from 1 to the limit of {limit}, not {permits}"),
+            (permits and kind != "semaphore", "permits: only a semaphore has permits"),
+            (kind == "read" and self.lock.get("fenced"), "fenced: a read lock has no fencing token"),
         ):
             if bad:
                 raise Failure("bad_option", text)
@@ -85,16 +103,28 @@ class Hold:
         until = None if self.wait_ms is None else time.monotonic() + self.wait_ms / (3000 if FAULT == "hasty" else 1000)
         began, logged, problem = time.monotonic(), False, None
         self.runner.waits.append(self)
+        if self.runner.is_closed:
+            raise Failure("closed", "these Locks are closed")
         while True:
             left = None if until is None else until - time.monotonic()
             limit = None if left is None or FAULT == "late" else max(LATE, left) + LATE
+            is_cut = self.lock["kind"] == "fair" and (left is None or left > self.runner.max_block)
+            limit = self.runner.max_block if is_cut else limit
             connecting = self.runner.connect_timeout if limit is None else min(limit, self.runner.connect_timeout)
+            connecting = min(connecting, 1) if self.lock.get("session") else connecting
             self.link = self.link or (self.runner.client if FAULT == "shared" else self.runner.connection(connecting))
             sent = time.monotonic()
             try:
+                if FAULT == "narrow":
+                    with self.runner.opening:
+                        time.sleep(0.05)
                 answer, problem = self._sent(self._words(until), limit), None
             except LOST as error:
                 answer, problem, self.link = None, error, None
+                if is_cut and FAULT != "cuts" and time.monotonic() - sent >= limit:
+                    continue
+                for hold in self.runner.waits if FAULT == "cuts" else ():
+                    hold.is_lost = hold.is_lost or hold.lock.get("session")
             except redis.ResponseError as error:
                 self._refuse(error)
             if self.is_cancelled:
@@ -146,7 +176,9 @@ class Hold:
                 raise Failure("connection", str(problem))
             raise Failure("not_acquired", f"{self.named} was not acquired within {self.wait_ms / 1000:g} s: {problem}")
         info = self.runner.connection(1).execute_command("LOCK.INFO", self.key) or {b"holders": []}
-        held = " and ".join(one[b"owner"].decode() for one in info[b"holders"])
+        owners = [one[b"owner"].decode() for one in info[b"holders"]]
+        others = len(owners) - 2
+        held = " and ".join(owners) if others < 1 else f"{', '.join(owners[:2])} and {others} others"
         within = f" within {self.wait_ms / 1000:g} s" if self.wait_ms else ""
         raise Failure("not_acquired", f"{self.named} was not acquired{within}: held by {'' if FAULT == 'vague' else held}")
 
@@ -156,34 +188,68 @@ class Hold:
             block = ["BLOCK", 0 if until is None else max(1, round((until - time.monotonic()) * 1000))]
         once = [] if FAULT == "no_once" else ["ONCE"]
         fenced = ["FENCED"] if self.lock.get("fenced") and FAULT != "unfenced" else []
-        return ["LOCK.ACQUIRE", self.key, self.owner, "PX", self._lease(), *block, *once, *fenced]
+        lease = ["SESSION"] if self.lock.get("session") else ["PX", self._lease()]
+        limit = [self.lock["limit"], "PERMITS", self.lock["permits"]] if self.lock["kind"] == "semaphore" else []
+        command = _COMMANDS.get(self.lock["kind"], "LOCK.ACQUIRE")
+        return [command, self.key, self.owner, *limit, *lease, *self._replicas(), *block, *once, *fenced]
+
+    def _replicas(self):
+        return ["REPLICAS", *self.lock["replicas"]] if self.lock.get("replicas") else []
 
     def _lease(self):
         return self.lock.get("lease_ms") or 30000
 
     def _begin(self):
-        if FAULT != "no_renewal":
+        self.until = time.monotonic() + self._lease() / 1000
+        try:
+            self.runner.short.ping()
+        except LOST:
+            pass  # the server is full
+        if self.lock.get("session"):
+            threading.Thread(target=self._keep, daemon=True).start()
+        elif self.lock.get("renew", True) and FAULT != "no_renewal":
             threading.Thread(target=self._renew, daemon=True).start()
-        if self.lock.get("watch") and FAULT != "no_watch":
+        if (self.lock.get("watch") or self.stops) and FAULT != "no_watch":
             threading.Thread(target=self._watch, daemon=True).start()
 
     def _renew(self):
-        client = self.runner.connection()
-        while not self.is_released and not self.is_lost:
-            time.sleep(self._lease() / 3000)
+        while not self.ended.wait(self._lease() / 3000):
+            client = self.runner.connection(2) if FAULT in ("hog", "leaks") else self.runner.short
+            self.runner.left += [client] if FAULT == "leaks" else []
             try:
-                client.execute_command("LOCK.RENEW", self.key, self.owner, "PX", self._lease())
+                client.execute_command("LOCK.RENEW", self.key, self.owner, "PX", self._lease(), *self._replicas())
+                self.until = time.monotonic() + self._lease() / 1000
             except LOST:
                 pass
+            except redis.ResponseError as error:
+                if str(error).startswith("NOTHELD"):
+                    return
+
+    def _keep(self):
+        """Keeps a session bound to a connection."""
+        while not self.ended.wait(0.1):
+            try:
+                with self.using:
+                    if self.is_releasing or FAULT == "trusting":
+                        return
+                    if self.is_lost:
+                        self.link.close()
+                        return
+                    self.link.execute_command("LOCK.RENEW", self.key, self.owner, "SESSION")
+                    self.runner.short.execute_command("LOCK.WATCH", self.key, self.owner, "BLOCK", 1)
+            except LOST:
+                self.link = self.runner.connection(1)
             except redis.ResponseError:
-                return
+                self.is_lost = FAULT == "unwatched"
 
     def _watch(self):
         self.runner.connection().execute_command("LOCK.WATCH", self.key, self.owner, "BLOCK", 0)
-        if not self.is_released:
+        if not self.is_releasing:
             self.is_lost = True
-            write({"event": "lost", "as": self.name})
-            if self.lock["watch"] == "raise" and FAULT != "swallows":
+            self.ended.set()
+            if self.lock.get("watch"):
+                write({"event": "lost", "as": self.name})
+            if self.lock.get("watch") == "raise" and FAULT != "swallows":
                 log(f"{self.named}: error in the callback for its loss\nValueError: the callback fails")
 
     def cancel(self):
@@ -192,11 +258,21 @@ class Hold:
             self.runner.refuse(self.name)
         else:
             self._give_up()
+            if FAULT != "owned":
+                self.interrupt()
+
+    def interrupt(self):
+        """Ends what waits for a reply on its connection."""
+        for connection in list(self.link.connection_pool._in_use_connections if self.link else ()):
+            if connection._sock and FAULT != "shared":
+                with contextlib.suppress(OSError):  # it is closed already
+                    connection._sock.shutdown(socket.SHUT_RDWR)
 
     def _give_up(self):
+        permits = ["PERMITS", self.lock["permits"]] if self.lock["kind"] == "semaphore" else []
         for _ in range(200):
             try:
-                if self.runner.connection(1).execute_command("LOCK.CANCEL", self.key, self.owner, "RELEASE"):
+                if self.runner.connection(1).execute_command("LOCK.CANCEL", self.key, self.owner, "RELEASE", *permits):
                     return
             except LOST:
                 pass
@@ -205,22 +281,31 @@ class Hold:
     def release(self):
         if self.is_released and FAULT != "frees":
             raise Failure("not_held", f"{self.named} is not held: it was released before")
-        self.is_released = True
+        self.is_releasing = True
+        self.ended.set()
         repeated = False
         link = self.link if FAULT not in ("hog", "shared") else self.runner.connection(0.1)
+        permits = ["PERMITS", self.lock["permits"]] if self.lock["kind"] == "semaphore" else []
         while True:
             try:
-                link.execute_command("LOCK.RELEASE", self.key, self.owner)
+                with self.using:
+                    link.execute_command("LOCK.RELEASE", self.key, self.owner, *permits)
+                self.is_released = True
                 return
             except LOST:
-                if FAULT in ("no_retry", "hog"):
+                if FAULT in ("no_retry", "hog", "abrupt"):
                     raise Failure("connection") from None
-                repeated, link = True, self.runner.connection()
+                repeated, link = True, self.runner.connection(2)
                 time.sleep(0.02)
             except redis.ResponseError:
+                self.is_released = True
+                if FAULT == "leaks":
+                    self.runner.left.append(self.runner.connection())
+                    self.runner.left[-1].ping()
                 if repeated or FAULT == "frees":
                     return
-                raise Failure("not_held", f"{self.named} is not held") from None
+                expired = ": its lease expired" if time.monotonic() >= self.until else ""
+                raise Failure("not_held", f"{self.named} is not held{expired}") from None
             finally:
                 if FAULT != "hog":
                     link.close()
@@ -228,25 +313,28 @@ class Hold:
 
 class Runner:
     def __init__(self):
-        self.holds, self.waits, self.leaves, self.ids = {}, [], {}, {}
+        self.holds, self.leaves, self.ids = {}, {}, {}
         self.has_connected = self.is_closed = self.was_greedy = False
-        self.left = []
+        self.left, self.opening = [], threading.Lock()
 
     def connection(self, timeout=None):
         times = {"socket_timeout": timeout, "socket_connect_timeout": timeout or 1}
         return redis.Redis(port=self.port, protocol=3, max_connections=1, retry=Retry(NoBackoff(), 0), **times)
 
     def connect(self, request):
+        if request.get("max_block_ms") == 0 and FAULT != "unchecked":
+            raise Failure("bad_option", "max_block must be greater than 0, not 0")
+        self.max_block = (request.get("max_block_ms") or 30000) / 1000
         if request.get("wrong") and FAULT != "any_client":
             raise Failure("wrong_client", "not a client of this library")
-        self.port, self.is_closed, self.has_connected = request["to"]["port"], False, False
+        self.port, self.is_closed, self.has_connected, self.waits = request["to"]["port"], False, False, []
         self.connect_timeout = (request.get("connect_timeout_ms") or 5000) / 1000
         pool = redis.BlockingConnectionPool(port=self.port, max_connections=1, socket_timeout=None)
         self.client = redis.Redis(connection_pool=pool)
+        pool = redis.BlockingConnectionPool(port=self.port, protocol=3, max_connections=1, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+        self.short = redis.Redis(connection_pool=pool)
 
     def acquire(self, request):
-        if self.is_closed:
-            raise Failure("closed", "these Locks are closed")
         hold = self.holds[request["as"]] = Hold(self, request)
         self.ids[request["as"]] = request["id"]
         return hold.acquire()
@@ -264,9 +352,20 @@ class Runner:
         if FAULT == "unclosed" or self.is_closed:
             return
         self.is_closed = True
+        working = []
         for hold in self.waits:
-            hold.is_released = True
-            hold.cancel()
+            if hold.is_releasing:
+                working.append(threading.Thread(target=hold.interrupt if FAULT == "abrupt" else hold.ended.wait))
+            else:
+                hold.is_released = hold.is_releasing = True
+                hold.ended.set()
+                working.append(threading.Thread(target=hold.cancel, daemon=True))
+            working[-1].start()
+        until = time.monotonic() + (request.get("timeout_ms") or 5000) / 1000
+        for thread in working:
+            thread.join(None if FAULT == "patient" else max(0, until - time.monotonic()))
+        for hold in self.waits:
+            hold.interrupt()
 
     def abandon(self, request):
         if FAULT != "keeps":
@@ -303,7 +402,8 @@ class Runner:
                 self.left[-1].ping()
 
     def lost(self, request):
-        return {"lost": self.holds[request["as"]].is_lost}
+        hold = self.holds[request["as"]]
+        return {"lost": hold.is_lost or time.monotonic() >= hold.until and not hold.lock.get("session")}
 
     def ping(self, request):
         return {"pong": self.client.ping()}
@@ -312,13 +412,13 @@ class Runner:
         hold = Hold(self, request)
         hold.acquire()
         write({"event": "inside", "id": request["id"]})
-        self.leaves[request["id"]].wait()
+        (hold.ended if request.get("stop") else self.leaves[request["id"]]).wait()
         try:
             hold.release()
         except Failure:
-            if FAULT == "masks" or not request["raise"]:
+            if FAULT == "masks" or not request.get("raise"):
                 raise
-        if request["raise"]:
+        if request.get("raise"):
             raise Failure("body")
 
     def leave(self, request):

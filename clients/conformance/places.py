@@ -119,6 +119,8 @@ class Place:
     def heal(self):
         for server in list(self._stopped):
             self.life(server, "go_on")
+        for server in self.live():
+            server.control.config_set("maxclients", 1000)
 
     def end(self):
         self.heal()
