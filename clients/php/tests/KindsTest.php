@@ -219,5 +219,7 @@ final class KindsTest extends LocksTestCase
             $log = file_get_contents($file);
             self::assertSame($lost, str_contains($log, 'lock "k" is not held: the server reported its loss'), $log);
         }
+        ini_set('error_log', $before);
+        unlink($file);
     }
 }
