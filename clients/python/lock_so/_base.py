@@ -5,22 +5,30 @@ import sys
 import threading
 import warnings
 import weakref
-from typing import Any, Dict, Generic, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Generic, Iterator, List, Optional, Tuple
 
 from ._pool import Pool
-from ._spec import Factory, C, H, Key, L, Spec, check_positive, checked_wait
-from ._steps import MAX_BLOCK, Attempt, State, Steps, log
-from .errors import NotHeld, not_held
+from ._spec import Factory, C, H, Key, L, OnLost, Spec, check_positive, checked_wait
+from ._steps import MAX_BLOCK, Attempt, State, log
+from .errors import Closed, NotHeld, not_held
 
-DEFAULT: Any = object()
+class _Default:
+    def __repr__(self) -> str:
+        return "<the lock's>"
+
+
+DEFAULT: Any = _Default()
 
 
 class Parts:
-    """What Locks have: connections, threads or tasks. It does not refer to the Locks, so that these can be collected."""
+    """What Locks have: connections, threads or tasks. It refers to no Locks, no Hold and no callback, so that these can be
+    collected."""
 
     pool: Pool
     pool_class: Any
-    retry: Any
+    start: Callable[..., Any]  # executes steps in the background: key, steps
+    forget: Callable[[State], Any]  # releases a hold in the background, also from a finalizer
+    end: Callable[[], Any]  # closes everything at once
 
     def __init__(self, client: Any, source: Any, max_block: float, connect_timeout: float):
         check_positive("max_block", max_block)
@@ -36,24 +44,31 @@ class Parts:
         must not be closed."""
         self._inherited.append(self.__dict__.get("pool"))
         start = lambda steps: self.start(None, steps)  # noqa: E731
-        self.pool = self.pool_class(self._client, self._source, self.retry, self.connect_timeout, start)
-        self.holds: Dict[int, weakref.ref[Any]] = {}
+        self.pool = self.pool_class(self._client, self._source, self.connect_timeout, start)
+        self.holds: Dict[int, State] = {}
 
-    def attempt(self, spec: Spec, wait: Any) -> Attempt:
-        wait = checked_wait(spec.wait if wait is DEFAULT else wait)
-        return Attempt(spec, wait, self.pool, self.max_block, self.connect_timeout)
+    def held(self) -> List[State]:
+        """The holds that are not being released."""
+        return [state for state in list(self.holds.values()) if not (state.is_sending or state.is_released)]
 
-    def held(self) -> List[Any]:
-        """The holds that nobody releases at present."""
-        holds = [found() for found in list(self.holds.values())]
-        return [hold for hold in holds if hold is not None and not (hold._state.is_sending or hold._state.is_released)]
+    def collected(self) -> None:
+        """When the Locks are collected, maybe before holds in the same cycle."""
+        states = list(self.holds.values())
+        self.holds.clear()
+        try:
+            self.abandon(*states)
+        finally:
+            self.end()
 
-    def start(self, key: Optional[Key], steps: Steps, named: str = "") -> Any:
-        raise NotImplementedError
-
-    def forget(self, state: State) -> None:
-        """Releases a hold, from a finalizer."""
-        raise NotImplementedError
+    def abandon(self, *states: State, source: Any = None) -> None:
+        """Releases what was never released, from a finalizer."""
+        lost = [state for state in states if state.is_lost]
+        left = [state for state in states if not state.is_ending and (state.spec.session or state not in lost)]
+        for state in left:
+            self.forget(state)
+        for state in left:
+            if state not in lost:
+                warnings.warn(f"{state.spec.named} was never released; it is released now", ResourceWarning, source=source)
 
 
 _all: "weakref.WeakSet[Parts]" = weakref.WeakSet()
@@ -73,25 +88,34 @@ if hasattr(os, "register_at_fork"):
 
 
 class BaseLocks(Factory[L, H, C]):
+    """Locks on the server that a client connects to. `max_block`: how long one command blocks at most;
+    `connect_timeout`: how long a wait tries to connect if it was never connected. Both in s."""
+
     _parts: Any
     _lock_class: Any
     _can_cancel = False
 
-    def _make(self, *options: Any) -> L:
-        spec = Spec(*options)
-        if spec.cancel_on_loss and not self._can_cancel:
+    def _make(self, kind: str, keys: Tuple[Key, ...], wait: Any, on_lost: Any, cancel_on_loss: Any, *options: Any) -> L:
+        if cancel_on_loss and not self._can_cancel:
             raise ValueError("cancel_on_loss: only a task of asyncio can be cancelled")
-        lock: L = self._lock_class(self, spec)
+        lock: L = self._lock_class(self, Spec(kind, keys, *options), checked_wait(wait), on_lost, bool(cancel_on_loss))
         return lock
 
 
 class BaseLock(Generic[H]):
     """A lock that can be acquired any number of times."""
 
-    def __init__(self, locks: Any, spec: Spec):
-        self._locks, self._spec, self._parts = locks, spec, locks._parts
+    def __init__(self, locks: Any, spec: Spec, wait: Optional[float], on_lost: OnLost[H], cancel_on_loss: bool):
+        self._locks, self._spec, self._parts, self._wait = locks, spec, locks._parts, wait
+        self._on_lost, self._cancel_on_loss = on_lost, cancel_on_loss
         self._entered: List[Tuple[Any, H]] = []
         self._entering = threading.RLock()
+
+    def _attempt(self, wait: Any) -> Attempt:
+        if self._parts.is_closed:
+            raise Closed()
+        parts, wait = self._parts, self._wait if wait is DEFAULT else checked_wait(wait)
+        return Attempt(self._spec, wait, parts.pool, parts.max_block, parts.connect_timeout)
 
     def _enter(self, who: Any, hold: H) -> H:
         with self._entering:
@@ -108,10 +132,11 @@ class BaseLock(Generic[H]):
 class BaseHold:
     """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`."""
 
-    def __init__(self, locks: Any, state: State):
-        self._locks, self._parts, self._state, self._pid = locks, locks._parts, state, os.getpid()
+    def __init__(self, lock: Any, state: State):
+        self._locks, self._parts, self._state, self._pid = lock._locks, lock._parts, state, os.getpid()
+        self._on_lost, self._cancel_on_loss = lock._on_lost, lock._cancel_on_loss
         self.owner, self.keys, self.token = state.owner, state.spec.keys, state.token
-        self._parts.holds[id(self)] = weakref.ref(self)
+        self._parts.holds[id(self)] = state
 
     @property
     def is_lost(self) -> bool:
@@ -120,18 +145,18 @@ class BaseHold:
 
     def _watches(self) -> Iterator[Tuple[Key, float, bool]]:
         """Of each key that is watched: (key, how long a command blocks, whether the hold is bound to the connection)."""
-        spec = self._state.spec
-        block = self._state.third if spec.session else min(self._parts.max_block, MAX_BLOCK)
-        for key in self.keys if spec.on_lost or spec.cancel_on_loss else self.keys[:1] if spec.session else ():
+        spec, block = self._state.spec, min(self._parts.max_block, MAX_BLOCK)
+        if spec.session:
+            block = min(block, self._state.third)
+        for key in self.keys if self._on_lost or self._cancel_on_loss else self.keys[:1] if spec.session else ():
             yield key, block, spec.session and key == self.keys[0]
 
     def _is_inherited(self) -> bool:
         return self._pid != os.getpid()
 
-    def _releasing(self) -> Steps:
+    def _check_process(self) -> None:
         if self._is_inherited():
             raise not_held(self._state.spec, "it belongs to the parent process")
-        return self._state.released()
 
     def _left(self, error: Optional[BaseException], problem: Exception) -> None:
         """The release at the end of a body that failed with `error` has failed, too."""
@@ -140,16 +165,11 @@ class BaseHold:
         log.warning("the release after %r: %s", error, problem)
 
     def __del__(self) -> None:
-        state = getattr(self, "_state", None)
-        if state is None or sys.is_finalizing() or self._is_inherited():
-            return
-        self._parts.holds.pop(id(self), None)
-        is_lost = state.is_lost
-        if state.is_ending or self._parts.is_closed or (is_lost and not state.spec.session):
-            return
-        self._parts.forget(state)
-        if not is_lost:
-            warnings.warn(f"{state.spec.named} was never released; it is released now", ResourceWarning, source=self)
+        # Of a parent process, or of an event loop that has ended, it is not listed.
+        parts = self.__dict__.get("_parts")
+        state = parts and parts.holds.pop(id(self), None)
+        if parts and state and not sys.is_finalizing():
+            parts.abandon(state, source=self)
 
 
 def lost(found: "weakref.ref[Any]") -> None:

@@ -1,5 +1,5 @@
 """The package's own connections to the servers of a user's client, the same for threads and asyncio: generators that yield
-an Open, a Check, an Exchange or a Pause. There are no locks: what threads share is changed by atomic operations only."""
+an Open, a Check, an Exchange, an Await or a Pause. There is no mutex: what threads share is changed by atomic operations only."""
 
 import time
 from collections import deque
@@ -10,11 +10,11 @@ import redis.exceptions as library
 
 from ._spec import Key, Words, text_of
 from ._steps import Connect, Pause, Send, Steps, short
-from .errors import Closed, is_connection, is_transient
+from .errors import Busy, Closed, Refused, code_of, is_connection, is_transient
 
 IDLE = 8  # how many idle connections to a server are kept for later commands
-SHORT = 32  # how many connections to a server short commands use at the same time
-OPENING = 32  # how many connections to a server are opened at the same time
+FRESH = 30.0  # s: a wait does not use one that was idle for longer: a firewall may have dropped it
+SHORT = 32  # how many connections to a server short commands use, or open, at the same time
 
 Place = Optional[Tuple[str, int]]
 Operations = Generator[Any, Any, Any]
@@ -45,41 +45,53 @@ class Exchange:
     until: float
 
 
+@dataclass
+class Await:
+    """Waits for an event, and receives whether it has happened."""
+
+    event: Any
+    until: float
+
+
 class Server:
     """The connections to one server."""
 
     def __init__(self) -> None:
-        self.idle: Deque[Any] = deque()
+        self.idle: Deque[Tuple[Any, float]] = deque()  # since when
         self.short: Set[Link] = set()  # the short commands that use a connection, or open one
-        self.opening: Set[Any] = set()
+        self.waiting: Deque[Any] = deque()  # the events of those that wait for one
         self.checked = 0.0
 
     def pop(self, link: "Link") -> Any:
-        """An idle connection, or None. The last one is kept for short commands: when the server or the program can open
-        no other, a hold can still be renewed and released."""
+        """(an idle connection, since when), or None. The last one is kept for short commands: when the server or the
+        program can open no other, a hold can still be renewed and released."""
         try:
-            connection = self.idle.pop()
+            found = self.idle.pop()
         except IndexError:
             return None
         if link.is_short:
             self.short.add(link)
         elif not self.idle and not self.short:
-            self.idle.append(connection)
+            self.idle.append(found)
             return None
-        return connection
+        return found
 
 
 class Pool:
     """The connections, and where the keys of a cluster are. `source`: the class and the settings of connections;
     `start(steps)` executes steps in the background."""
 
-    def __init__(self, client: Any, source: Tuple[Any, Dict[str, Any]], retry: Any, timeout: float,
-                 start: Callable[[Steps], Any]):  # fmt: skip
+    disconnect: Callable[[Any], None]
+    event: Callable[[], Any]  # creates one
+    notify: Callable[[Any], None]
+    retry: Any
+
+    def __init__(self, client: Any, source: Tuple[Any, Dict[str, Any]], timeout: float, start: Callable[[Steps], Any]):
         self.has_connected = self.is_closed = False
         self.timeout = timeout
         self.asks: Dict[Any, Place] = {}
         self._cluster = client if hasattr(client, "nodes_manager") else None
-        self._client, self._retry, self._start = client, retry, start
+        self._client, self._start = client, start
         self._class, self.settings = source
         self._servers: Dict[Place, Server] = {}
         self._slots: List[Tuple[int, int, Place]] = []
@@ -115,7 +127,7 @@ class Pool:
         if place:
             kept["host"], kept["port"] = place
         own = {"socket_timeout": self.timeout, "socket_connect_timeout": self.timeout, "health_check_interval": 0}
-        return self._class(**{**kept, **own, "retry": self._retry, "retry_on_error": [], "retry_on_timeout": False})
+        return self._class(**{**kept, **own, "retry": self.retry, "retry_on_error": [], "retry_on_timeout": False})
 
     def opened(self, connection: Any) -> Any:
         # redis-py would silently connect again.
@@ -129,12 +141,16 @@ class Pool:
         if self.is_closed or len(server.idle) >= IDLE:
             self.disconnect(connection)
             return
-        server.idle.append(connection)
+        server.idle.append((connection, time.monotonic()))
         if self.is_closed:
             self.close()
 
-    def disconnect(self, connection: Any) -> None:
-        raise NotImplementedError
+    def wake(self, server: Server) -> None:
+        """A short command that waits, because a connection or room for one may be free."""
+        try:
+            self.notify(server.waiting.popleft())
+        except IndexError:
+            pass
 
     def close(self) -> None:
         """Closes the idle connections, and every other one when its command has ended; commands are still executed."""
@@ -145,11 +161,11 @@ class Pool:
     def _shrink(self, server: Server, idle: int) -> None:
         while len(server.idle) > idle:
             try:
-                self.disconnect(server.idle.popleft())
+                self.disconnect(server.idle.popleft()[0])
             except IndexError:
                 return
 
-    def failed(self, link: "Link", error: Exception) -> None:
+    def failed(self, link: "Link", error: Exception, took: float) -> None:
         """Records what an error shows about the link's server, and about the cluster."""
         if isinstance(error, library.AskError):
             known: Tuple[Any, ...] = link.place or ("",)
@@ -158,7 +174,9 @@ class Pool:
                 self.asks[link.key] = host, port
                 return
             self._slots = [(int(error.slot_id), int(error.slot_id), (host, port)), *self._slots]
-        elif link.is_short and is_connection(error):
+        elif isinstance(error, library.ReadOnlyError):
+            self._shrink(self.server(link.place), 0)  # all are to the old master
+        elif link.is_short and is_connection(error) and (took >= 1.0 or not isinstance(error, library.TimeoutError)):
             self._shrink(self.server(link.place), 1)  # they may be dead, too
         self._failures += 1
         self._learn()
@@ -196,28 +214,43 @@ class Pool:
     def taken(self, link: "Link", until: float) -> Operations:
         """A connection to the link's server: an idle one, or a new one. If no other can be opened, a short command waits
         for those of the others."""
-        server, error = self.server(link.place), None
-        while True:
-            connection = server.pop(link)
-            if connection is not None:
-                if (yield Check(connection)):
-                    return connection
-                self.disconnect(connection)
-                continue
-            others = len(server.short - {link}) if link.is_short else 0
-            if error is None and others < SHORT and len(server.opening) < OPENING:
-                if link.is_short:
-                    server.short.add(link)
+        server, error, event, is_woken = self.server(link.place), None, None, False
+        try:
+            while True:
+                found = server.pop(link)
+                if found:
+                    is_fresh = link.is_short or time.monotonic() - found[1] < FRESH
+                    if is_fresh and (yield Check(found[0])):
+                        return found[0]
+                    self.disconnect(found[0])
+                    continue
+                if error is None and (not link.is_short or len(server.short - {link}) < SHORT):
+                    if link.is_short:
+                        server.short.add(link)
+                    try:
+                        return (yield Open(link.owner, link.place, until))
+                    except Exception as problem:
+                        server.short.discard(link)
+                        error = problem
+                if error and not (link.is_short and (server.idle or server.short - {link})):
+                    raise error
+                if event is None:
+                    event = self.event()
+                    (server.waiting.appendleft if is_woken else server.waiting.append)(event)
+                    continue  # what became free before this has woken nobody
+                if time.monotonic() >= until:
+                    raise error or Busy(f"all connections to {self.address(link.key or '')} are in use")
+                is_woken = yield Await(event, until)
+                event = None if is_woken else event
+        except BaseException:
+            self.wake(server)  # if this one was woken, or what it waits for cannot be expected any more
+            raise
+        finally:
+            if event is not None:
                 try:
-                    return (yield Open(link.owner, link.place, until))
-                except Exception as problem:
-                    server.short.discard(link)
-                    if not others:
-                        raise
-                    error = problem
-            if time.monotonic() >= until:
-                raise error or library.TimeoutError(f"no connection to {self.address(link.key or '')} was free in time")
-            yield Pause(0.005)
+                    server.waiting.remove(event)
+                except ValueError:
+                    self.wake(server)
 
 
 def _refuse(*_: Any) -> None:
@@ -261,7 +294,7 @@ class Link:
             result = error = None
             try:
                 if isinstance(step, Send):
-                    result = yield from self._tried(self._sent(step))
+                    result = yield from self._tried(self._sent(step), step.is_cut)
                 elif isinstance(step, Connect):
                     yield from self._tried(self._connected(step.until))
                 else:
@@ -273,18 +306,27 @@ class Link:
             except BaseException as problem:
                 error = problem
 
-    def _tried(self, operations: Operations) -> Operations:
+    def _tried(self, operations: Operations, is_cut: bool = False) -> Operations:
+        began = time.monotonic()
         try:
             if self.is_stopped:
                 raise Closed()
             return (yield from operations)
+        except (library.AskError, library.TryAgainError) as error:
+            self.close()
+            if self._pool._cluster is None:
+                raise Refused(f"{code_of(error)} {error}: a cluster needs a RedisCluster", code=code_of(error)) from error
+            self._pool.failed(self, error, 0.0)
+            raise
         except BaseException as error:
             if not isinstance(error, library.ResponseError) or is_transient(error):
                 self.drop()
             if self.is_stopped and isinstance(error, Exception):
                 raise Closed() from error
-            if isinstance(error, Exception) and is_transient(error):
-                self._pool.failed(self, error)
+            # That a wait's own time or a queue has ended says nothing about the server.
+            is_own = isinstance(error, Busy) or (is_cut and isinstance(error, library.TimeoutError))
+            if isinstance(error, Exception) and is_transient(error) and not is_own:
+                self._pool.failed(self, error, time.monotonic() - began)
             raise
 
     def _sent(self, step: Send) -> Operations:
@@ -303,29 +345,27 @@ class Link:
             yield from self._take(until)
 
     def _take(self, until: float) -> Operations:
-        asked = None if self._fixed else self._pool.asks.pop(self.key, None)
-        self.place = asked or self._fixed or self._pool.place(self.key)
+        redirected = None if self._fixed else self._pool.asks.pop(self.key, None)
+        self.place = redirected or self._fixed or self._pool.place(self.key)
         self._server = self._pool.server(self.place)
         self.connection = yield from self._pool.taken(self, until)
         if self.owner.is_stopped:
             raise Closed()
-        if asked:
+        if redirected:
             yield Exchange(self.connection, ["ASKING"], until)
 
     def drop(self) -> None:
         """Closes the connection."""
-        connection = self._leave()
-        if connection is not None:
-            self._pool.disconnect(connection)
+        self._leave(lambda connection, _: self._pool.disconnect(connection))
 
     def close(self) -> None:
         """Gives the connection back."""
-        connection = self._leave()
-        if connection is not None:
-            self._pool.give(connection, self._server)  # type: ignore
+        self._leave(self._pool.give)
 
-    def _leave(self) -> Any:
-        if self._server is not None:
-            self._server.short.discard(self)
-        connection, self.connection = self.connection, None
-        return connection
+    def _leave(self, end: Callable[[Any, Any], None]) -> None:
+        connection, self.connection, server = self.connection, None, self._server
+        if connection is not None:
+            end(connection, server)
+        if server is not None and (connection is not None or self in server.short):
+            server.short.discard(self)
+            self._pool.wake(server)

@@ -71,13 +71,10 @@ class Spec:
 
     kind: str
     keys: Tuple[Key, ...]
-    wait: Optional[float] = None
     lease: float = 30.0
     session: bool = False
     replicas: Replicas = None
     renew: bool = True
-    on_lost: OnLost[Any] = None
-    cancel_on_loss: Optional[bool] = False
     fenced: bool = False
     limit: int = 1
     permits: int = 1
@@ -88,7 +85,6 @@ class Spec:
         for key in self.keys:
             if not isinstance(key, (str, bytes)):
                 raise TypeError(f"a key must be str or bytes, not {key!r}")
-        checked_wait(self.wait)
         check_positive("lease", self.lease)
         if self.replicas is not None:
             if not isinstance(self.replicas, (tuple, list)) or len(self.replicas) != 2:
@@ -103,6 +99,11 @@ class Spec:
     def key(self) -> Key:
         """The key by which commands are routed: all keys are in one slot."""
         return self.keys[0]
+
+    @property
+    def replica_time(self) -> float:
+        """How much later a reply may be because of replicas."""
+        return self.replicas[1] if self.replicas else 0.0
 
     @property
     def named(self) -> str:
@@ -172,42 +173,41 @@ class Factory(Generic[L, H, C]):
     cancel_on_loss  only with asyncio: a loss cancels the body of `async with`, which then ends with NotHeld
     """
 
+    _make: Callable[..., L]
+
     def lock(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
              fenced: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
              cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
         """A lock with one owner at a time."""
-        return self._make("lock", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss, fenced)
+        return self._make("lock", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew, fenced)
 
     def fair(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
              fenced: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
              cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
         """The same lock, strictly first come, first served."""
-        return self._make("fair", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss, fenced)
+        return self._make("fair", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew, fenced)
 
     def read(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
              replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
              cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
         """The read lock of a read-write lock, shared with other readers."""
-        return self._make("read", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss)
+        return self._make("read", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew)
 
     def write(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
               fenced: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
               cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
         """The write lock of a read-write lock, held alone."""
-        return self._make("write", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss, fenced)
+        return self._make("write", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew, fenced)
 
     def multi(self, *keys: Key, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
               replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
               cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
         """A multi-key lock: all of these keys, or none. In a cluster the keys must share a hash tag."""
-        return self._make("multi", keys, wait, lease, session, replicas, renew, on_lost, cancel_on_loss)
+        return self._make("multi", keys, wait, on_lost, cancel_on_loss, lease, session, replicas, renew)
 
     def semaphore(self, key: Key, limit: int, permits: int = 1, *, wait: Optional[float] = None, lease: float = 30.0,
                   session: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
                   cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
         """`permits` permits of a semaphore; a grant requires that at most `limit` are held then."""
-        return self._make("semaphore", (key,), wait, lease, session, replicas, renew, on_lost, cancel_on_loss,
+        return self._make("semaphore", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew,
                           False, limit, permits)  # fmt: skip
-
-    def _make(self, *options: Any) -> L:
-        raise NotImplementedError

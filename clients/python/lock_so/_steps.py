@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Tup
 import redis.exceptions as library
 
 from ._spec import Key, Spec, Words, holders_of, new_owner
-from .errors import NotHeld, is_connection, is_not_held, is_transient, not_acquired, not_held, typed
+from .errors import Busy, Closed, NotHeld, is_connection, is_not_held, is_transient, not_acquired, not_held, typed
 
 log = logging.getLogger("lock_so")
 
@@ -36,6 +36,8 @@ class Send:
     words: Words
     until: float
     """When the reply must have been received; then the connection is closed."""
+    is_cut: bool = False
+    """That time is the end of one blocking call, and no failure."""
 
 
 @dataclass
@@ -46,8 +48,8 @@ class Pause:
 Steps = Generator[Union[Connect, Send, Pause], Any, Any]
 
 
-def short(words: Words) -> Send:
-    return Send(words, time.monotonic() + MARGIN)
+def short(words: Words, more: float = 0.0) -> Send:
+    return Send(words, time.monotonic() + MARGIN + more)
 
 
 def pauses() -> Iterator[float]:
@@ -73,45 +75,43 @@ class Attempt:
         self.given_up = False
         self._wait, self._server, self._connect_timeout = wait, server, connect_timeout
         self._last = self.until + (LATE if wait else 0.0)
-        self._replicas = spec.replicas[1] if spec.replicas else 0.0
         self._in_outage = False
 
     def _left(self) -> float:
         return max(0.0, self.until - time.monotonic())
 
-    def _next_block(self, now: float) -> Tuple[Optional[int], float]:
-        """(BLOCK in ms, or None; when the reply must have been received)."""
+    def _request(self, now: float) -> Send:
         left = self._left()
         if self._wait == 0:
-            return None, max(now + 0.01, self._last) + self._replicas
+            return Send(self.spec.acquire(self.owner, None), max(now + 0.01, self._last) + self.spec.replica_time)
         if self.spec.kind == "fair" and left > self.max_block:
             # The waiter keeps its place when the connection closes, but not when a BLOCK times out.
-            return (0 if self._wait is None else max(1, round(left * 1000))), now + self.max_block
+            block_ms = 0 if self._wait is None else max(1, round(left * 1000))
+            return Send(self.spec.acquire(self.owner, block_ms), now + self.max_block, is_cut=True)
         block = min(left, self.max_block)
-        return max(1, round(block * 1000)), min(now + block + MARGIN, self._last) + self._replicas
+        until = min(now + block + MARGIN, self._last) + self.spec.replica_time
+        return Send(self.spec.acquire(self.owner, max(1, round(block * 1000))), until)
 
     def _has_ended(self) -> bool:
         return self.given_up or time.monotonic() >= self.until
 
     def run(self) -> Steps:
         """Returns the reply, which is not null. If `given_up` is set meanwhile, it raises NotAcquired."""
-        pause, is_sent, until = pauses(), False, 0.0
+        pause, request = pauses(), None
         while True:
             try:
-                is_sent = False
+                request = None
                 yield Connect(min(time.monotonic() + self._connect_timeout, self._last))
                 self.sent = time.monotonic()
-                block_ms, until = self._next_block(self.sent)
-                is_sent = True
-                answer = yield Send(self.spec.acquire(self.owner, block_ms), until)
+                request = self._request(self.sent)
+                answer = yield request
             except Exception as error:
+                self.was_cut = self.was_cut or not (request is None or isinstance(error, library.ResponseError))
                 if not is_transient(error):
                     raise typed(error, self._server.address(self.spec.key)) from error
-                self.was_cut = self.was_cut or is_sent
-                now = time.monotonic()
-                if is_sent and now >= until == self.sent + self.max_block:
-                    continue  # the end of one blocking call of a fair wait
-                self._failed(error, is_sent and now - self.sent >= LASTING)
+                if request and request.is_cut and isinstance(error, library.TimeoutError):
+                    continue
+                self._failed(error, request is not None and time.monotonic() - self.sent >= LASTING)
                 yield Pause(min(next(pause), self._left()))
                 if self._has_ended():
                     raise self._ended(error) from error
@@ -131,6 +131,8 @@ class Attempt:
             return
         if not self._server.has_connected and time.monotonic() - self.began >= self._connect_timeout:
             raise error
+        if isinstance(error, Busy):
+            return
         if lasted or not self._in_outage:
             log.warning("%s: no connection to %s (%s); the wait goes on", self.spec.named,
                         self._server.address(self.spec.key), error)  # fmt: skip
@@ -203,13 +205,13 @@ class State:
         self.spec, self.owner, self._server = spec, owner, server
         self.token: Optional[int] = answer if spec.fenced else None
         now = time.monotonic()
-        self.until = now + spec.lease
         # After a wait, the time of the grant is not known, so the lease is renewed at once.
-        self.renew_at = now if now - sent > self.third else sent + self.third
+        has_waited = now - sent > self.third
+        self.until = (now if has_waited else sent) + spec.lease
+        self.renew_at = now if has_waited else sent + self.third
         self.is_ending = False  # release() was called
         self.is_sending = False  # and it is in progress
         self.is_released = False  # or the server has replied
-        self._is_failing = False
         self._loss: Dict[str, List[str]] = {}
 
     @property
@@ -247,7 +249,6 @@ class State:
         """The server confirmed the hold with the reply to a command that was sent at `sent`."""
         self.until = max(self.until, sent + self.spec.lease)
         self.renew_at = sent + self.third
-        self._is_failing = False
 
     def due(self) -> float:
         """When tended() has to do something next."""
@@ -255,6 +256,7 @@ class State:
 
     def tended(self) -> Steps:
         """Renews it, and notices when its lease expires, until it is lost (True) or has ended (False)."""
+        is_failing = False
         while not self.has_ended():
             now = time.monotonic()
             if now >= self.until:
@@ -264,43 +266,46 @@ class State:
                 continue
             try:
                 for key in self.spec.keys:
-                    yield Send(self.spec.renew_key(key, self.owner), min(now + MARGIN, self.until))
+                    yield Send(self.spec.renew_key(key, self.owner), min(now + MARGIN + self.spec.replica_time, self.until))
                 self.confirm(now)
+                is_failing = False
             except Exception as error:
                 if is_not_held(error):
                     return True
                 self.renew_at = time.monotonic() + min(0.5, self.third / 4)
-                self._warn("could not be renewed", error)
+                is_failing = is_failing or self._warn("could not be renewed", error)
         return False
 
-    def _warn(self, what: str, error: Exception) -> None:
-        """Once, until the hold is confirmed again."""
-        if not self._is_failing and not self.has_ended():
+    def _warn(self, what: str, error: Exception) -> bool:
+        if not self.has_ended():
             log.warning("%s %s: %s", self.spec.named, what, typed(error, self._server.address(self.spec.key)))
-        self._is_failing = True
+        return True
 
     def watched(self, key: Key, block: float) -> Steps:
-        """Waits until it is lost (True) or has ended (False). A session's hold is bound to the connection of these commands."""
-        pause, is_bound = pauses(), True
+        """Waits until it is lost (True) or has ended (False). A session's hold is bound to the connection of these commands;
+        if one of them fails, the hold is bound to the next connection, and confirmed."""
+        pause, is_bound, is_failing = pauses(), True, False
         while not self.has_ended() and not self._has_expired():
             sent = time.monotonic()
             try:
                 if not is_bound:
                     for each in self.spec.keys:
-                        yield short(self.spec.renew_key(each, self.owner))
-                    is_bound = True
+                        yield short(self.spec.renew_key(each, self.owner), self.spec.replica_time)
+                    self.confirm(sent)
+                    is_bound, sent = True, time.monotonic()
                 words = self.spec.watch(key, self.owner, max(1, round(block * 1000)))
-                answer = yield Send(words, time.monotonic() + block + MARGIN)
+                answer = yield Send(words, sent + block + MARGIN)
             except Exception as error:
                 if is_not_held(error):
                     return True
-                if not is_transient(error):
-                    self._warn("cannot be watched", error)
+                if isinstance(error, Closed):
                     return False
+                if not is_transient(error):
+                    is_failing = is_failing or self._warn("cannot be watched", error)
                 is_bound = not self.spec.session
                 yield Pause(next(pause))
                 continue
-            pause = pauses()
+            pause, is_failing = pauses(), False
             if answer in ("LOST", b"LOST"):
                 return True
             if self.spec.session:

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from concurrent import futures
-from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Set, Union
+from typing import Any, Callable, Deque, Dict, List, Literal, Optional, Set, Union
 
 import redis
 import redis.exceptions as library
@@ -18,17 +18,22 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Parts, all_parts, log_error, lost
-from ._pool import Check, Exchange, Link, Open, Operations, Pool
-from ._spec import Key
-from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Pause, State, Steps, give_up, log
-from .errors import Cancelled, Closed, LockError
+from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
+from ._spec import Key, check_positive
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Attempt, Pause, State, Steps, give_up, log
+from .errors import Cancelled, Closed
 
 CREW = 8  # how many threads release and renew at one server
 
 
 class _Pool(Pool):
+    retry, event = Retry(NoBackoff(), 0), queue.SimpleQueue
+
     def disconnect(self, connection: Any) -> None:
         connection.disconnect()
+
+    def notify(self, event: Any) -> None:
+        event.put(None)
 
     def open(self, step: Open) -> Any:
         """In a thread of its own, because name resolution, TLS and Sentinels have no deadline."""
@@ -43,20 +48,17 @@ class _Pool(Pool):
                 opening.set_result(self.opened(connection))
             except futures.InvalidStateError:
                 self.give(connection, server)
+                self.wake(server)
             except BaseException as error:
                 if connection is not None:
                     connection.disconnect()
                 if not opening.done():
                     opening.set_exception(error)
-            finally:
-                server.opening.discard(opening)
 
-        server.opening.add(opening)
         step.link.opening = opening
         try:
             _start(work)
         except RuntimeError as error:
-            server.opening.discard(opening)
             raise library.ConnectionError(str(error)) from error
         try:
             return opening.result(max(0.0, limit))
@@ -88,6 +90,14 @@ def _is_usable(connection: Any) -> bool:
         return False
 
 
+def _has_happened(event: Any, seconds: float) -> bool:
+    try:
+        event.get(timeout=max(0.0, seconds))
+        return True
+    except queue.Empty:
+        return False
+
+
 def _run(pool: _Pool, operations: Operations, pause: Optional[Callable[[float], Any]] = time.sleep) -> Any:
     """Executes operations. Returns what they return; without `pause`, a Pause, after which it can be called again."""
     result: Any = None
@@ -105,6 +115,8 @@ def _run(pool: _Pool, operations: Operations, pause: Optional[Callable[[float], 
                 result = _is_usable(step.connection)
             elif isinstance(step, Open):
                 result = pool.open(step)
+            elif isinstance(step, Await):
+                result = _has_happened(step.event, step.until - time.monotonic())
             elif pause:
                 pause(step.seconds)
             else:
@@ -128,10 +140,6 @@ def _stop(link: Link) -> None:
 
 def _start(work: Callable[..., Any], *args: Any) -> None:
     threading.Thread(target=work, args=args, name="lock-so", daemon=True).start()
-
-
-def _never() -> bool:
-    return False
 
 
 class _Keeper:
@@ -158,7 +166,7 @@ class _Keeper:
                 self._threads.clear()
                 raise
 
-    def at(self, due: float, call: Callable[[], Optional[float]], has_ended: Callable[[], bool] = _never) -> None:
+    def at(self, due: float, call: Callable[[], Optional[float]], has_ended: Callable[[], bool] = lambda: False) -> None:
         """Calls it at `due`, and again at the time that it returns, until `has_ended()`. It must not block. This can be used
         in finalizers and signal handlers."""
         self._new.append((due, next(self._numbers), call, has_ended))
@@ -190,10 +198,7 @@ class _Keeper:
             self._wakes_at = self._due[0][0] if self._due else float("inf")
             # What was added before this line has not woken it.
             if not self._new:
-                try:
-                    self._wake.get(timeout=max(0.0, min(60.0, self._wakes_at - time.monotonic())))
-                except queue.Empty:
-                    pass
+                _has_happened(self._wake, min(60.0, self._wakes_at - time.monotonic()))
         for crew in self._crews.values():
             crew.close()
 
@@ -210,7 +215,8 @@ class _Keeper:
 
 
 class _Crew:
-    """Threads that execute jobs: more of them, if one does not suffice."""
+    """Threads that execute jobs: more of them, if one does not suffice. If none can be started, as at the end of a program
+    from Python 3.12 on, put() executes the job."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -223,7 +229,8 @@ class _Crew:
                 self._threads += 1
             except RuntimeError:
                 if not self._threads:
-                    raise
+                    job()
+                    return
         self._jobs.put(job)
 
     def close(self) -> None:
@@ -240,17 +247,18 @@ class _Crew:
 
 
 class _Job(futures.Future):  # type: ignore[type-arg]
-    """Steps that are executed in the background, by the crew of the key's server."""
+    """Steps that are executed in the background, by a crew of the key's server."""
 
-    def __init__(self, parts: "_Parts", key: Optional[Key], steps: Steps, has_ended: Callable[[], bool] = _never):
+    def __init__(self, parts: "_Parts", key: Optional[Key], steps: Steps, crew: str = "",
+                 has_ended: Callable[[], bool] = lambda: False):  # fmt: skip
         super().__init__()
-        self._parts, self._link, self.has_ended = parts, Link(parts.pool, key, is_short=True), has_ended
+        self._parts, self._link, self._crew, self.has_ended = parts, Link(parts.pool, key, is_short=True), crew, has_ended
         self._operations = self._link.run(steps)
 
     def start(self) -> None:
         """In the keeper's thread."""
         key = self._link.key
-        self._parts.keeper.put("cluster" if key is None else self._parts.pool.place(key), self._continue)
+        self._parts.keeper.put((self._crew, key is not None and self._parts.pool.place(key)), self._continue)
 
     def _continue(self) -> None:
         try:
@@ -267,7 +275,8 @@ class _Job(futures.Future):  # type: ignore[type-arg]
 
 class _Parts(Parts):
     pool: _Pool
-    pool_class, retry = _Pool, Retry(NoBackoff(), 0)
+    pool_class = _Pool
+    closed_by = float("inf")
 
     def begin(self) -> None:
         super().begin()
@@ -295,13 +304,17 @@ class _Parts(Parts):
             return _run(self.pool, link.run(steps))
 
     def close(self, timeout: float) -> None:
-        until, self.is_closed = time.monotonic() + timeout, True
+        if timeout != 0:
+            check_positive("timeout", timeout)
+        if self.is_closed:
+            return
+        self.closed_by, self.is_closed = time.monotonic() + timeout, True
         for wait in list(self.waits):
             wait.cancel()
-        for hold in self.held():
-            self.start(hold._state.spec.key, hold._state.released(), hold._state.spec.named)
-        futures.wait(list(self.endings), max(0.0, until - time.monotonic()))
-        while self.waits and time.monotonic() < until:
+        for state in self.held():
+            self.forget(state)
+        futures.wait(list(self.endings), max(0.0, self.closed_by - time.monotonic()))
+        while self.waits and time.monotonic() < self.closed_by:
             time.sleep(0.005)
         self.end()
 
@@ -309,7 +322,7 @@ class _Parts(Parts):
         self.is_closed = True
         self.keeper.close()
         self.pool.close()
-        for link in list(self.watches):
+        for link in [*list(self.watches), *(wait.link for wait in list(self.waits))]:
             _stop(link)
 
 
@@ -322,9 +335,7 @@ def _release_all() -> None:
             parts.close(max(0.05, until - time.monotonic()))
 
 
-class Locks(BaseLocks["Lock", "Hold", NoReturn]):
-    """Locks on the server that a client connects to. `max_block`: how long one command blocks at most;
-    `connect_timeout`: how long a wait tries to connect if it was never connected. Both in s."""
+class Locks(BaseLocks["Lock", "Hold", Literal[False]]):
 
     def __init__(self, client: Union["redis.Redis", "redis.RedisCluster"], *, max_block: float = MAX_BLOCK,
                  connect_timeout: float = CONNECT_TIMEOUT) -> None:  # fmt: skip
@@ -336,7 +347,7 @@ class Locks(BaseLocks["Lock", "Hold", NoReturn]):
             found = found.get_redis_connection(found.get_default_node())
         source = found.connection_pool.connection_class, found.connection_pool.connection_kwargs
         self._lock_class, self._parts = Lock, _Parts(client, source, max_block, connect_timeout)
-        weakref.finalize(self, self._parts.end).atexit = False
+        weakref.finalize(self, self._parts.collected).atexit = False
 
     def close(self, *, timeout: float = 5.0) -> None:
         """Ends all waits with Closed, releases all locks that are held, and closes connections and threads, within
@@ -374,8 +385,9 @@ class Cancellation:
 class _Acquisition:
     """An attempt that may be cancelled by another thread, or by a signal handler of its own: there are no locks."""
 
-    def __init__(self, parts: _Parts, spec: Any, wait: Any):
-        self._parts, self.attempt, self.link = parts, parts.attempt(spec, wait), Link(parts.pool, spec.key)
+    def __init__(self, lock: "Lock", attempt: Attempt):
+        self._lock, self._parts, self.attempt = lock, lock._parts, attempt
+        self.link = Link(lock._parts.pool, attempt.spec.key)
         self._stopped: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._outcome: Dict[str, str] = {}
         self._giving_up: Optional[_Job] = None
@@ -385,44 +397,48 @@ class _Acquisition:
         """Whether this is the outcome. The first one is; setdefault() is atomic."""
         return self._outcome.setdefault("", outcome) == outcome
 
-    def run(self) -> Any:
-        """Returns the reply. Without one, nothing is left on the server, or will be soon."""
+    def run(self) -> "Hold":
+        """Without a hold nothing is left on the server, or will be soon."""
+        attempt, state = self.attempt, None
         try:
-            if self._outcome:
-                answer = None  # cancelled before it began
-            else:
-                answer = _run(self._parts.pool, self.link.run(self.attempt.run()), self._pause)
+            # Without a request, if it was cancelled before it began.
+            answer = None if self._outcome else _run(self._parts.pool, self.link.run(attempt.run()), self._pause)
             if answer is not None and self._is("granted"):
-                return answer
+                state = State(attempt.spec, attempt.owner, answer, attempt.sent, self._parts.pool)
+                hold = Hold(self._lock, state)
+                hold._begin(self.link)
+                return hold
         except BaseException as error:
-            if not isinstance(error, Exception):
-                self.attempt.was_cut = True
+            if state:
+                state.is_ending = True
+            if state or not isinstance(error, Exception):
+                attempt.was_cut = True
                 self.link.drop()
-            if self._is("failed"):
-                self.end(error)
+            if self._is("failed") or self._is("granted"):
+                self._end(is_interrupted=bool(state) or not isinstance(error, Exception))
                 raise
-        self.end(None)
-        raise Closed() if self._parts.is_closed else Cancelled(f"{self.attempt.spec.named}: the wait was cancelled")
+        self._end(is_interrupted=True)
+        raise Closed() if self._parts.is_closed else Cancelled(f"{attempt.spec.named}: the wait was cancelled")
 
-    def end(self, error: Optional[BaseException]) -> None:
+    def _end(self, is_interrupted: bool) -> None:
         """Without a hold."""
         self._has_ended = True
         self.link.close()
         if self.attempt.was_cut and not self._giving_up:
-            self.give_up()
-        if self._giving_up and not isinstance(error, Exception):
-            futures.wait([self._giving_up], GIVE_UP_WITHIN)
+            self._give_up()
+        if self._giving_up and is_interrupted:
+            futures.wait([self._giving_up], max(0.0, min(GIVE_UP_WITHIN, self._parts.closed_by - time.monotonic())))
 
     def cancel(self) -> None:
         if not self._is("cancelled") or self._giving_up:
             return
         self.attempt.given_up = True
         self._stopped.put(None)
-        self.give_up()
+        self._give_up()
         # If the server does not respond, the waiting thread ends after some time.
         self._parts.keeper.at(time.monotonic() + GIVE_UP_WITHIN, lambda: _stop(self.link), lambda: self._has_ended)
 
-    def give_up(self) -> None:
+    def _give_up(self) -> None:
         steps = give_up(self.attempt, lambda: self._has_ended)
         self._giving_up = self._parts.start(self.attempt.spec.key, steps, self.attempt.spec.named)
 
@@ -442,9 +458,7 @@ class Lock(BaseLock["Hold"]):
         """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. `cancel`: a Cancellation. Raises
         NotAcquired, Cancelled, Closed, Deadlock, NoReplicas, Refused, or redis-py's error if no connection was ever
         possible, or if a try had no reply."""
-        parts, acquisition, state = self._parts, _Acquisition(self._parts, self._spec, wait), None
-        if parts.is_closed:
-            raise Closed()
+        parts, acquisition = self._parts, _Acquisition(self, self._attempt(wait))
         parts.keeper.begin()
         parts.waits.add(acquisition)
         try:
@@ -452,18 +466,7 @@ class Lock(BaseLock["Hold"]):
                 cancel._add(acquisition.cancel)
             if parts.is_closed:
                 acquisition.cancel()
-            answer, attempt = acquisition.run(), acquisition.attempt
-            try:
-                state = State(self._spec, attempt.owner, answer, attempt.sent, parts.pool)
-                hold = Hold(self._locks, state)
-                hold._begin(acquisition.link)
-            except BaseException:
-                if state:
-                    state.is_ending = True
-                attempt.was_cut = True
-                acquisition.link.drop()
-                acquisition.end(None)
-                raise
+            hold = acquisition.run()
         finally:
             parts.waits.discard(acquisition)
             if cancel:
@@ -486,7 +489,6 @@ class Lock(BaseLock["Hold"]):
 class Hold(BaseHold):
     """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`. `with hold:` releases it at
     the end."""
-
     def _begin(self, link: Link) -> None:
         parts, state, ref = self._parts, self._state, weakref.ref(self)
         for key, block, is_bound in self._watches():
@@ -502,7 +504,8 @@ class Hold(BaseHold):
     def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply in
         the lease; then it can be called again."""
-        self._parts.send(self._state.spec.key, self._releasing())
+        self._check_process()
+        self._parts.send(self._state.spec.key, self._state.released())
         self._parts.holds.pop(id(self), None)
 
     def __enter__(self) -> "Hold":
@@ -517,12 +520,15 @@ class Hold(BaseHold):
             self._left(error, problem)
 
     def _lost(self) -> None:
-        if self._state.spec.on_lost:
-            _start(self._report, self._state.spec.on_lost)
+        if self._on_lost:
+            try:
+                _start(self._report)
+            except RuntimeError:
+                self._report()
 
-    def _report(self, on_lost: Callable[["Hold"], Any]) -> None:
+    def _report(self) -> None:
         try:
-            on_lost(self)
+            self._on_lost(self)
         except Exception:
             log.exception("%s: error in the callback for its loss", self._state.spec.named)
 
@@ -540,7 +546,8 @@ def _tend(parts: _Parts, state: State, hold: "weakref.ref[Hold]") -> None:
         if job.result():
             lost(hold)
 
-    job = _Job(parts, state.spec.key, state.tended(), state.has_ended)
+    # Renewals that wait for replicas have threads of their own.
+    job = _Job(parts, state.spec.key, state.tended(), "replicas" if state.spec.replicas else "", state.has_ended)
     job.add_done_callback(ended)
     job.start()
 
@@ -551,8 +558,6 @@ def _watch(parts: _Parts, state: State, key: Key, block: float, link: Link, is_b
             _stop(link)
         if _run(parts.pool, link.run(state.watched(key, block))):
             lost(hold)
-    except LockError:
-        pass  # closed
     finally:
         parts.watches.discard(link)
         if is_bound:

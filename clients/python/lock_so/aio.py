@@ -13,8 +13,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Parts, log_error, lost
-from ._pool import Check, Exchange, Link, Open, Operations, Pool
-from ._spec import Key
+from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
+from ._spec import Key, check_positive
 from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, State, Steps, give_up, log
 from .errors import Closed
 
@@ -29,6 +29,19 @@ _callbacks: "Set[asyncio.Future[Any]]" = set()  # asyncio itself does not keep t
 
 
 class _Pool(Pool):
+    retry = Retry(NoBackoff(), 0)
+
+    def __init__(self, *words: Any):
+        super().__init__(*words)
+        self._opening: Set[asyncio.Future[Any]] = set()
+
+    def event(self) -> Any:
+        return asyncio.get_running_loop().create_future()
+
+    def notify(self, event: Any) -> None:
+        if not event.done():
+            event.set_result(None)
+
     def disconnect(self, connection: Any) -> None:
         writer, connection._writer, connection._reader = connection._writer, None, None
         if writer is not None:
@@ -40,8 +53,8 @@ class _Pool(Pool):
     async def open(self, step: Open) -> Any:
         limit, server = step.until - time.monotonic(), self.server(step.place)
         opening = asyncio.ensure_future(self._open(self.new(step.place)))
-        server.opening.add(opening)
-        opening.add_done_callback(server.opening.discard)
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
         try:
             done, _ = await asyncio.wait({opening}, timeout=max(0.0, limit))
         except asyncio.CancelledError:
@@ -69,12 +82,12 @@ class _Pool(Pool):
     def _opened_late(self, opening: "asyncio.Future[Any]", server: Any) -> None:
         if not opening.cancelled() and opening.exception() is None:
             self.give(opening.result(), server)
+            self.wake(server)
 
     def close(self) -> None:
         super().close()
-        for server in self._servers.values():
-            for opening in list(server.opening):
-                opening.cancel()
+        for opening in list(self._opening):
+            opening.cancel()
 
 
 async def _exchange(step: Exchange) -> Any:
@@ -114,6 +127,8 @@ async def _run(pool: _Pool, operations: Operations) -> Any:
                 result = await _is_usable(step.connection)
             elif isinstance(step, Open):
                 result = await pool.open(step)
+            elif isinstance(step, Await):
+                result = bool((await asyncio.wait({step.event}, timeout=max(0.0, step.until - time.monotonic())))[0])
             else:
                 await asyncio.sleep(step.seconds)
         except BaseException as problem:
@@ -122,7 +137,7 @@ async def _run(pool: _Pool, operations: Operations) -> Any:
 
 class _Parts(Parts):
     pool: _Pool
-    pool_class, retry = _Pool, Retry(NoBackoff(), 0)
+    pool_class = _Pool
 
     def begin(self) -> None:
         super().begin()
@@ -132,9 +147,11 @@ class _Parts(Parts):
         self.loop: Optional[asyncio.AbstractEventLoop] = None
 
     def attach(self) -> None:
-        """To the running loop. With another loop it begins again."""
+        """To the running loop. It begins again if the one before has ended."""
         loop = asyncio.get_running_loop()
         if loop is not self.loop:
+            if self.loop and not self.loop.is_closed():
+                raise RuntimeError("these Locks are used in another event loop")
             if self.loop:
                 self.begin()
                 self._inherited.clear()
@@ -166,23 +183,32 @@ class _Parts(Parts):
             self.loop.call_soon_threadsafe(work, *args)
 
     def release(self, state: State, named: str) -> "asyncio.Future[Any]":
+        self.attach()
         return self.track(self.send(state.spec.key, state.released()), self.endings, named)
 
     def forget(self, state: State) -> None:
         self.from_anywhere(self.release, state, state.spec.named)
 
-    def collected(self) -> None:
+    def end(self) -> None:
         self.is_closed = True
-        self.from_anywhere(lambda: self.track(self.close(5.0), _callbacks))
+        self.from_anywhere(lambda: self.track(self.ended(5.0), _callbacks))
 
     async def close(self, limit: float) -> None:
-        self.is_closed = True
+        if limit != 0:
+            check_positive("timeout", limit)
+        if not self.is_closed:
+            self.attach()
+            self.is_closed = True
+            await self.ended(limit)
+
+    async def ended(self, limit: float) -> None:
+        until = time.monotonic() + limit
         for wait in list(self.waits):
             if not wait.done():
                 wait.set_exception(Closed())
         await asyncio.sleep(0)  # the waits begin to give up
-        for hold in self.held():
-            self.release(hold._state, hold._state.spec.named)
+        for state in self.held():
+            self.release(state, state.spec.named)
         if self.endings:
             await asyncio.wait(self.endings, timeout=limit)
         current = asyncio.current_task()
@@ -190,14 +216,11 @@ class _Parts(Parts):
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=1.0)
+            await asyncio.wait(tasks, timeout=max(0.05, until - time.monotonic()))
         self.pool.close()
 
 
 class Locks(BaseLocks["Lock", "Hold", bool]):
-    """Locks on the server that a client connects to. `max_block`: how long one command blocks at most;
-    `connect_timeout`: how long a wait tries to connect if it was never connected. Both in s."""
-
     _can_cancel = True
 
     def __init__(self, client: Union["redis.asyncio.Redis", "redis.asyncio.RedisCluster"], *, max_block: float = MAX_BLOCK,
@@ -255,17 +278,15 @@ class Lock(BaseLock["Hold"]):
         NoReplicas, Refused, or redis-py's error if no connection was ever possible, or if a try had no reply. If it is
         cancelled, it leaves nothing behind on the server."""
         parts = self._parts
-        if parts.is_closed:
-            raise Closed()
         parts.attach()
-        attempt, link = parts.attempt(self._spec, wait), Link(parts.pool, self._spec.key)
+        attempt, link = self._attempt(wait), Link(parts.pool, self._spec.key)
         # A task of its own, because it must read the reply even if the caller is cancelled.
         answered = asyncio.get_running_loop().create_future()
         request = asyncio.ensure_future(_request(parts, attempt, link, answered))
         parts.waits.add(answered)
         try:
             answer = await answered
-            hold = Hold(self._locks, State(self._spec, attempt.owner, answer, attempt.sent, parts.pool))
+            hold = Hold(self, State(self._spec, attempt.owner, answer, attempt.sent, parts.pool))
         except BaseException as error:
             attempt.given_up = True
             if request.done() and isinstance(error, Exception) and not attempt.was_cut:
@@ -296,6 +317,7 @@ class Hold(BaseHold):
 
     _body: Optional["asyncio.Task[Any]"] = None  # the task that a loss cancels
     _has_cancelled, _cancelling = False, 0
+    _tending: Any  # the timer, and then the task, that renews it
 
     def _begin(self, link: Link) -> None:
         parts, state, ref = self._parts, self._state, weakref.ref(self)
@@ -304,15 +326,15 @@ class Hold(BaseHold):
             parts.track(_watch(parts, state, key, block, own, is_bound, ref), parts.tasks, state.spec.named)
         if not state.spec.session:
             link.close()
-        loop, left = asyncio.get_running_loop(), max(0.0, state.due() - time.monotonic())
-        self._tending = loop.call_later(left, lambda: state.has_ended() or parts.track(_tend(parts, state, ref), parts.tasks))
+        left = max(0.0, state.due() - time.monotonic())
+        self._tending = asyncio.get_running_loop().call_later(left, _tend, parts, state, ref)
 
     async def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply
         until the lease expired; then it can be called again. The release continues even if the caller is cancelled."""
-        self._releasing().close()
-        self._tending.cancel()
+        self._check_process()
         task = self._parts.release(self._state, "")
+        self._tending.cancel()
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -322,7 +344,7 @@ class Hold(BaseHold):
         self._parts.holds.pop(id(self), None)
 
     async def __aenter__(self) -> "Hold":
-        if self._state.spec.cancel_on_loss:
+        if self._cancel_on_loss:
             if self.is_lost:
                 await self.release()
             self._body = asyncio.current_task()
@@ -333,10 +355,10 @@ class Hold(BaseHold):
         if self._is_inherited():
             return
         body, self._body = self._body, None
-        if self._has_cancelled and isinstance(error, asyncio.CancelledError):
+        if self._has_cancelled:
             # From Python 3.11 on it is known whether another cancellation was requested, too.
             others = body.uncancel() > self._cancelling if body and hasattr(body, "uncancel") else False
-            error = error if others else None
+            error = None if isinstance(error, asyncio.CancelledError) and not others else error
         try:
             await self.release()
         except Exception as problem:
@@ -346,21 +368,27 @@ class Hold(BaseHold):
         if self._body:
             self._has_cancelled = True
             self._body.cancel()
-        if self._state.spec.on_lost:
-            self._parts.track(self._report(self._state.spec.on_lost), _callbacks)
+        if self._on_lost:
+            self._parts.track(self._report(), _callbacks)
 
-    async def _report(self, on_lost: Any) -> None:
+    async def _report(self) -> None:
         try:
-            result = on_lost(self)
+            result = self._on_lost(self)
             if inspect.isawaitable(result):
                 await result
         except Exception:
             log.exception("%s: error in the callback for its loss", self._state.spec.named)
 
 
-async def _tend(parts: _Parts, state: State, hold: "weakref.ref[Hold]") -> None:
-    if await parts.send(state.spec.key, state.tended()):
-        lost(hold)
+def _tend(parts: _Parts, state: State, ref: "weakref.ref[Hold]") -> None:
+    async def tended() -> None:
+        if await parts.send(state.spec.key, state.tended()):
+            lost(ref)
+
+    if not state.has_ended():
+        task, hold = parts.track(tended(), parts.tasks), ref()
+        if hold:
+            hold._tending = task
 
 
 async def _watch(parts: _Parts, state: State, key: Key, block: float, link: Link, is_bound: bool, hold: "weakref.ref[Hold]") -> None:

@@ -60,6 +60,10 @@ class ModuleMissing(Refused):
     """The server does not know the commands of lock.so."""
 
 
+class Busy(library.TimeoutError):
+    """All connections that short commands may use were in use for too long. It is no fault of the server."""
+
+
 def not_acquired(spec: Spec, wait: float, holders: Sequence[str] = (), cause: Optional[Exception] = None) -> NotAcquired:
     within = f" within {wait:g} s" if wait else ""
     after = f": {cause}" if cause else f": held by {_listed(holders)}" if holders else ""

@@ -59,6 +59,17 @@ def test_a_hold_at_the_end_of_a_program_is_released(server, options):
     assert done.stderr == "" and info(server, "k") is None
 
 
+def test_a_hold_at_the_end_of_a_program_that_can_start_no_thread_is_released(server):
+    """As with Python 3.12 at its exit."""
+    text = """
+import atexit, threading
+def failing(_):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+atexit.register(setattr, threading.Thread, "start", failing)
+hold = locks.lock("k").acquire()"""
+    assert program(text, server).stderr == "" and info(server, "k") is None
+
+
 @pytest.mark.parametrize("kind", ["lock", "read"])
 def test_with_is_left_in_another_thread(server, locks, kind):
     lock = getattr(locks, kind)("k")
@@ -133,7 +144,7 @@ def test_close_while_an_async_hold_is_made(server, monkeypatch, session):
         locks = aio.Locks(redis.asyncio.Redis(port=server.port))
         with pytest.raises(Closed):
             await locks.lock("k", session=session).acquire()
-        await locks.close()
+        await locks._parts.ended(5.0)
 
     asyncio.run(play())
     wait_free(server, "k")

@@ -6,7 +6,7 @@ import redis.exceptions as library
 from lock_so import _steps as steps
 from lock_so._spec import Spec, holders_of
 from lock_so._steps import Attempt, Connect, Pause, State, give_up
-from lock_so.errors import Deadlock, ModuleMissing, NoReplicas, NotAcquired, NotHeld, Refused, code_of, is_transient, not_acquired, typed
+from lock_so.errors import Busy, Closed, Deadlock, ModuleMissing, NoReplicas, NotAcquired, NotHeld, Refused, code_of, is_transient, not_acquired, typed
 
 
 @pytest.fixture
@@ -212,11 +212,57 @@ def test_a_grant_after_a_long_wait_is_renewed_at_once(clock):
     assert hold(clock, waited=0.1).renew_at == pytest.approx(clock.now + 0.9)
 
 
+def test_a_hold_counts_from_its_request(clock):
+    """Unless it waited: then the lease began later."""
+    assert hold(clock, waited=0.9).until == clock.now + 2.1
+    assert hold(clock, waited=1.1).until == clock.now + 3
+
+
+def test_a_request_that_was_stopped_may_still_arrive(clock):
+    for error, was_cut in ((Closed(), True), (BAD("UNBLOCKED so"), False), (BAD("WRONGTYPE Operation"), False)):
+        tried = attempt(3)
+        play(clock, tried.run(), [(0.1, error), *[(0, 1)] * (str(error) == "UNBLOCKED so")])
+        assert tried.was_cut == was_cut
+    tried = attempt(3)
+    play(clock, tried.run(), [], unreachable=Closed())
+    assert not tried.was_cut
+
+
+def test_a_full_queue_is_not_logged_as_an_outage(clock, caplog):
+    tried = attempt(3)
+    assert isinstance(play(clock, tried.run(), [], unreachable=Busy("all are in use"))[1], NotAcquired)
+    assert not caplog.messages
+
+
+def test_renewals_wait_for_replicas(clock):
+    spec = Spec("lock", ("k",), lease=30, replicas=(1, 5))
+    sent, _ = play(clock, hold(clock, spec).tended(), [(6.5, 1), (0, BAD("NOTHELD no"))])
+    assert [step.until for step in sent] == [1017.0, 1027.0]
+    session = hold(clock, Spec("lock", ("k",), lease=30, session=True, replicas=(1, 5)))
+    sent, _ = play(clock, session.watched("k", 10), [(0, CUT), (0, BAD("NOTHELD no"))])
+    assert sent[1].words[0] == "LOCK.RENEW" and sent[1].until == clock.now + 7
+
+
+@pytest.mark.parametrize("error", [BAD("BUSY a script"), BAD("too many waiters"), library.NoPermissionError("no")])
+def test_a_watch_that_is_refused_is_repeated(clock, caplog, error):
+    state = hold(clock)
+    sent, end = play(clock, state.watched("k", 1), [(0, error)] * 3 + [(0, b"LOST")])
+    assert end is True and len(sent) == 4 and len(caplog.messages) == 1
+    state = hold(clock, Spec("lock", ("k",), lease=3, session=True))
+    sent, end = play(clock, state.watched("k", 1), [(0, error), (0, error), (0, 1), (0, error), (1, 1), (0, None), (0, "LOST")])
+    assert [step.words[0][5:] for step in sent] == ["WATCH", "RENEW", "RENEW", "WATCH", "RENEW", "WATCH", "WATCH"]
+    assert end is True and state.until == pytest.approx(clock.now + 3) and len(caplog.messages) == 2
+
+
+def test_a_watch_of_closed_locks_ends(clock, caplog):
+    assert play(clock, hold(clock).watched("k", 1), [(0, Closed())])[1] is False and not caplog.messages
+
+
 def test_a_session_is_bound_again(clock):
     state = hold(clock, Spec("lock", ("k",), session=True, lease=3))
     sent, end = play(clock, state.watched("k", 1), [(1, None), (0.5, CUT), (0, 1), (1, b"LOST")])
     assert [step.words[0] for step in sent] == ["LOCK.WATCH", "LOCK.WATCH", "LOCK.RENEW", "LOCK.WATCH"]
-    assert end is True and state.until == 1003.0
+    assert end is True and state.until == 1004.5
     assert play(clock, state.watched("k", 1), [(0, CUT), (0, BAD("NOTHELD no"))])[1] is True
 
 
