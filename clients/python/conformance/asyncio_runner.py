@@ -29,10 +29,13 @@ class Runner:
     async def acquire(self, request):
         name = request["as"]
         self.holds.pop(name, None)
-        lock = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), on_lost=report_of(request))
+        report = report_of(request)
+        lock = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), on_lost=report)
         task = self.waits[name] = asyncio.ensure_future(lock.acquire())
         # A task that is cancelled before it has started does not answer itself.
         hold = self.holds[name] = await task
+        if report:
+            report.hold = hold  # as a method of the object that has the hold would refer to it
         return {"owner": hold.owner, "token": hold.token}
 
     async def release(self, request):

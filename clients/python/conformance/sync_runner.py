@@ -28,8 +28,11 @@ class Runner:
     def acquire(self, request):
         name = request["as"]
         self.holds.pop(name, None)
-        lock = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), on_lost=report_of(request))
+        report = report_of(request)
+        lock = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), on_lost=report)
         hold = self.holds[name] = lock.acquire(cancel=self.waits[name])
+        if report:
+            report.hold = hold  # as a method of the object that has the hold would refer to it
         return {"owner": hold.owner, "token": hold.token}
 
     def release(self, request):
