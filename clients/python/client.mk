@@ -36,3 +36,12 @@ client-python-oldest: $(PYTHON_OLDEST)/stamp
 test-client-python: client-python client-python-oldest $(MODULE) ## run the Python package's own tests, and a part of the conformance suite with the oldest redis-py
 	MODULE=$(MODULE) $(PYTHON_CLIENT)/venv/bin/python -m pytest clients/python/tests $(PYTEST_ARGS)
 	MODULE=$(MODULE) LANGUAGES=python-oldest build/venv/bin/python -m pytest clients/conformance --share $(PYTHON_OLDEST_SHARE) -k "not driver"
+
+# The same with other Pythons, from 3.10 on: the tests' harness does not run on 3.9.
+.PHONY: test-client-python-with
+test-client-python-with: $(MODULE) ## run the Python package's own tests with other Pythons (PYTHONS="python3.12 python3.13")
+	@set -e; for python in $(PYTHONS); do \
+	    venv=$(PYTHON_CLIENT)-with/$$($$python -c 'import sys; print(sys.implementation.cache_tag)'); \
+	    [ -x $$venv/bin/mypy ] || { $$python -m venv $$venv; $$venv/bin/python -m pip install --quiet --disable-pip-version-check \
+	        --requirement tests/requirements.txt --requirement clients/python/requirements.txt; }; \
+	    MODULE=$(MODULE) $$venv/bin/python -m pytest clients/python/tests $(PYTEST_ARGS); done

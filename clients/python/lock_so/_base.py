@@ -12,12 +12,7 @@ from ._spec import Factory, C, H, Key, L, OnLost, Spec, check_positive, checked_
 from ._steps import MAX_BLOCK, Attempt, State, log
 from .errors import Closed, NotHeld, not_held
 
-class _Default:
-    def __repr__(self) -> str:
-        return "<the lock's>"
-
-
-DEFAULT: Any = _Default()
+DEFAULT: Any = type("Default", (), {"__repr__": lambda _: "<the lock's>"})()
 
 
 class Parts:
@@ -37,7 +32,7 @@ class Parts:
         self.max_block, self.connect_timeout = max_block, connect_timeout
         self._inherited: List[Any] = []
         self.begin()
-        _all.add(self)
+        all_parts.add(self)
 
     def begin(self) -> None:
         """Starts without connections, threads and tasks; also in the child after a fork, where these are the parent's, and
@@ -71,15 +66,11 @@ class Parts:
                 warnings.warn(f"{state.spec.named} was never released; it is released now", ResourceWarning, source=source)
 
 
-_all: "weakref.WeakSet[Parts]" = weakref.WeakSet()
-
-
-def all_parts() -> List[Parts]:
-    return list(_all)
+all_parts: "weakref.WeakSet[Parts]" = weakref.WeakSet()
 
 
 def _begin_all() -> None:
-    for parts in all_parts():
+    for parts in list(all_parts):
         parts.begin()
 
 

@@ -216,7 +216,7 @@ class Pool:
         for those of the others."""
         server, error, event, is_woken = self.server(link.place), None, None, False
         try:
-            while True:
+            while not link.owner.is_stopped:
                 found = server.pop(link)
                 if found:
                     is_fresh = link.is_short or time.monotonic() - found[1] < FRESH
@@ -240,8 +240,10 @@ class Pool:
                     continue  # what became free before this has woken nobody
                 if time.monotonic() >= until:
                     raise error or Busy(f"all connections to {self.address(link.key or '')} are in use")
+                link.owner.event = event
                 is_woken = yield Await(event, until)
                 event = None if is_woken else event
+            raise Closed()
         except BaseException:
             self.wake(server)  # if this one was woken, or what it waits for cannot be expected any more
             raise
@@ -269,6 +271,7 @@ class Link:
         self.key, self.is_short, self.place, self.owner = key, is_short, place, owner or self
         self.connection: Any = None
         self.opening: Any = None
+        self.event: Any = None
         self.is_stopped = False  # another thread has ended it
         self._pool, self._fixed = pool, place
         self._server: Optional[Server] = None
@@ -313,7 +316,10 @@ class Link:
                 raise Closed()
             return (yield from operations)
         except (library.AskError, library.TryAgainError) as error:
-            self.close()
+            if self.is_short:
+                self.close()
+            else:
+                self.drop()  # a session may be bound to it
             if self._pool._cluster is None:
                 raise Refused(f"{code_of(error)} {error}: a cluster needs a RedisCluster", code=code_of(error)) from error
             self._pool.failed(self, error, 0.0)

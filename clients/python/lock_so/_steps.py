@@ -109,7 +109,7 @@ class Attempt:
                 self.was_cut = self.was_cut or not (request is None or isinstance(error, library.ResponseError))
                 if not is_transient(error):
                     raise typed(error, self._server.address(self.spec.key)) from error
-                if request and request.is_cut and isinstance(error, library.TimeoutError):
+                if request and request.is_cut and isinstance(error, library.TimeoutError) and not self.given_up:
                     continue
                 self._failed(error, request is not None and time.monotonic() - self.sent >= LASTING)
                 yield Pause(min(next(pause), self._left()))

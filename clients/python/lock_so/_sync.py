@@ -131,6 +131,8 @@ def _stop(link: Link) -> None:
     opening, sock = link.opening, getattr(link.connection, "_sock", None)
     if opening:
         opening.cancel()
+    if link.event:
+        link.event.put(None)
     if sock:
         try:
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
@@ -330,13 +332,12 @@ class _Parts(Parts):
 def _release_all() -> None:
     """At the end of the program: what is still held is released, as far as that is possible soon."""
     until = time.monotonic() + 1.0
-    for parts in all_parts():
+    for parts in list(all_parts):
         if isinstance(parts, _Parts) and parts.held():
             parts.close(max(0.05, until - time.monotonic()))
 
 
 class Locks(BaseLocks["Lock", "Hold", Literal[False]]):
-
     def __init__(self, client: Union["redis.Redis", "redis.RedisCluster"], *, max_block: float = MAX_BLOCK,
                  connect_timeout: float = CONNECT_TIMEOUT) -> None:  # fmt: skip
         if not isinstance(client, (redis.Redis, redis.RedisCluster)):
@@ -489,6 +490,7 @@ class Lock(BaseLock["Hold"]):
 class Hold(BaseHold):
     """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`. `with hold:` releases it at
     the end."""
+
     def _begin(self, link: Link) -> None:
         parts, state, ref = self._parts, self._state, weakref.ref(self)
         for key, block, is_bound in self._watches():

@@ -144,7 +144,9 @@ def test_a_plain_client_on_a_node_of_a_cluster(servers, do):
     node, other = (servers.make(cluster_enabled="yes", cluster_require_full_coverage="no") for _ in range(2))
     node.control.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 8000)
     other.control.execute_command("CLUSTER", "ADDSLOTSRANGE", 8001, 16383)
-    node.control.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port, other.control.config_get("cluster-port")["cluster-port"])
+    node.control.execute_command(
+        "CLUSTER", "MEET", "127.0.0.1", other.port, other.control.config_get("cluster-port")["cluster-port"]
+    )
     wait_for(lambda: len(node.control.execute_command("CLUSTER", "SLOTS")) == 2, 60, "the nodes to know each other")
     locks = do.locks(node)
     with pytest.raises(Refused, match="RedisCluster") as found:

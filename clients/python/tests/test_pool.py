@@ -7,6 +7,7 @@ import redis.exceptions as library
 
 from lock_so._pool import FRESH, IDLE, SHORT, Await, Busy, Check, Exchange, Link, Open, Pool
 from lock_so._steps import Send, short
+from lock_so.errors import Closed
 
 CUT, FULL = library.ConnectionError("cut"), library.ConnectionError("max number of clients reached")
 
@@ -36,6 +37,7 @@ def pool():
 
 def begin(pool, words=("X",), is_short=True, limit=60.0):
     """(link, its operations, the first one)"""
+
     def steps():
         return (yield Send(list(words), time.monotonic() + limit))
 
@@ -125,6 +127,15 @@ def test_who_cannot_connect_does_not_wait_for_others_that_cannot(pool):
         second.send(True)
     with pytest.raises(library.ConnectionError):
         third.send(True)
+
+
+def test_who_is_stopped_does_not_wait(pool):
+    found, (link, operations, _) = fill(pool), begin(pool)
+    link.is_stopped = True
+    assert link.event is not None
+    with pytest.raises(Closed):
+        operations.send(True)
+    assert not pool.server(None).waiting and found
 
 
 def test_who_cannot_connect_uses_the_connection_of_another(pool):
