@@ -15,7 +15,7 @@ from .errors import Closed, NotHeld, not_held
 DEFAULT: Any = type("Default", (), {"__repr__": lambda _: "<the lock's>"})()
 
 
-class Parts:
+class Shared:
     """What Locks have: connections, threads or tasks. It refers to no Locks, no Hold and no callback, so that these can be
     collected."""
 
@@ -32,7 +32,7 @@ class Parts:
         self.max_block, self.connect_timeout = max_block, connect_timeout
         self._inherited: List[Any] = []
         self.begin()
-        all_parts.add(self)
+        all_shared.add(self)
 
     def begin(self) -> None:
         """Starts without connections, threads and tasks; also in the child after a fork, where these are the parent's, and
@@ -66,12 +66,12 @@ class Parts:
                 warnings.warn(f"{state.spec.named} was never released; it is released now", ResourceWarning, source=source)
 
 
-all_parts: "weakref.WeakSet[Parts]" = weakref.WeakSet()
+all_shared: "weakref.WeakSet[Shared]" = weakref.WeakSet()
 
 
 def _begin_all() -> None:
-    for parts in list(all_parts):
-        parts.begin()
+    for shared in list(all_shared):
+        shared.begin()
 
 
 if hasattr(os, "register_at_fork"):
@@ -82,7 +82,7 @@ class BaseLocks(Factory[L, H, C]):
     """Locks on the server that a client connects to. `max_block`: how long one command blocks at most;
     `connect_timeout`: how long a wait tries to connect if it was never connected. Both in s."""
 
-    _parts: Any
+    _shared: Any
     _lock_class: Any
     _can_cancel = False
 
@@ -97,16 +97,16 @@ class BaseLock(Generic[H]):
     """A lock that can be acquired any number of times."""
 
     def __init__(self, locks: Any, spec: Spec, wait: Optional[float], on_lost: OnLost[H], cancel_on_loss: bool):
-        self._locks, self._spec, self._parts, self._wait = locks, spec, locks._parts, wait
+        self._locks, self._spec, self._shared, self._wait = locks, spec, locks._shared, wait
         self._on_lost, self._cancel_on_loss = on_lost, cancel_on_loss
         self._entered: List[Tuple[Any, H]] = []
         self._entering = threading.RLock()
 
     def _attempt(self, wait: Any) -> Attempt:
-        if self._parts.is_closed:
+        if self._shared.is_closed:
             raise Closed()
-        parts, wait = self._parts, self._wait if wait is DEFAULT else checked_wait(wait)
-        return Attempt(self._spec, wait, parts.pool, parts.max_block, parts.connect_timeout)
+        shared, wait = self._shared, self._wait if wait is DEFAULT else checked_wait(wait)
+        return Attempt(self._spec, wait, shared.pool, shared.max_block, shared.connect_timeout)
 
     def _enter(self, who: Any, hold: H) -> H:
         with self._entering:
@@ -124,10 +124,10 @@ class BaseHold:
     """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`."""
 
     def __init__(self, lock: Any, state: State):
-        self._locks, self._parts, self._state, self._pid = lock._locks, lock._parts, state, os.getpid()
+        self._locks, self._shared, self._state, self._pid = lock._locks, lock._shared, state, os.getpid()
         self._on_lost, self._cancel_on_loss = lock._on_lost, lock._cancel_on_loss
         self.owner, self.keys, self.token = state.owner, state.spec.keys, state.token
-        self._parts.holds[id(self)] = state
+        self._shared.holds[id(self)] = state
 
     @property
     def is_lost(self) -> bool:
@@ -136,7 +136,7 @@ class BaseHold:
 
     def _watches(self) -> Iterator[Tuple[Key, float, bool]]:
         """Of each key that is watched: (key, how long a command blocks, whether the hold is bound to the connection)."""
-        spec, block = self._state.spec, min(self._parts.max_block, MAX_BLOCK)
+        spec, block = self._state.spec, min(self._shared.max_block, MAX_BLOCK)
         if spec.session:
             block = min(block, self._state.third)
         for key in self.keys if self._on_lost or self._cancel_on_loss else self.keys[:1] if spec.session else ():
@@ -157,10 +157,10 @@ class BaseHold:
 
     def __del__(self) -> None:
         # Of a parent process, or of an event loop that has ended, it is not listed.
-        parts = self.__dict__.get("_parts")
-        state = parts and parts.holds.pop(id(self), None)
-        if parts and state and not sys.is_finalizing():
-            parts.abandon(state, source=self)
+        shared = self.__dict__.get("_shared")
+        state = shared and shared.holds.pop(id(self), None)
+        if shared and state and not sys.is_finalizing():
+            shared.abandon(state, source=self)
 
 
 def lost(found: "weakref.ref[Any]") -> None:

@@ -1,10 +1,11 @@
 """The package's own connections to the servers of a user's client, the same for threads and asyncio: generators that yield
 an Open, a Check, an Exchange, an Await or a Pause. There is no mutex: what threads share is changed by atomic operations only."""
 
+import copy
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Callable, Deque, Dict, Generator, List, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Optional, Set, Tuple
 
 import redis.exceptions as library
 
@@ -13,6 +14,7 @@ from ._steps import Connect, Pause, Send, Steps, short
 from .errors import Busy, Closed, Refused, code_of, is_connection, is_transient
 
 IDLE = 8  # how many idle connections to a server are kept for later commands
+SENTINEL = 1.0  # s: how late a Sentinel's reply may be
 FRESH = 30.0  # s: a wait does not use one that was idle for longer: a firewall may have dropped it
 SHORT = 32  # how many connections to a server short commands use, or open, at the same time
 
@@ -93,6 +95,12 @@ class Pool:
         self._cluster = client if hasattr(client, "nodes_manager") else None
         self._client, self._start = client, start
         self._class, self.settings = source
+        # Of a Sentinel's client: what redis-py itself does has no time limit, and begins with the same Sentinel each time.
+        self._managed: Any = self.settings.get("connection_pool")
+        self.sentinels: Deque[Any] = deque()
+        if self._managed is not None and self._managed.is_master:
+            self.sentinels.extend(self._managed.sentinel_manager.sentinels)
+        self.master: Place = None
         self._servers: Dict[Place, Server] = {}
         self._slots: List[Tuple[int, int, Place]] = []
         self._nodes: List[Tuple[str, int]] = []
@@ -115,19 +123,31 @@ class Pool:
 
     def address(self, key: Key) -> str:
         """The server of the key, for texts."""
-        pool = getattr(self._client, "connection_pool", None)
-        master = self.place(key) or getattr(pool, "master_address", None) or getattr(pool, "service_name", None)
+        master, found = self.place(key) or self.master, self.settings
         if master:
-            return "%s:%s" % master if isinstance(master, tuple) else str(master)
-        found = self.settings
+            return "%s:%s" % master
         return found.get("path") or f"{found.get('host', 'localhost')}:{found.get('port', 6379)}"
 
     def new(self, place: Place) -> Any:
-        kept = {name: value for name, value in self.settings.items() if "maint_notifications" not in name}
-        if place:
-            kept["host"], kept["port"] = place
-        own = {"socket_timeout": self.timeout, "socket_connect_timeout": self.timeout, "health_check_interval": 0}
-        return self._class(**{**kept, **own, "retry": self.retry, "retry_on_error": [], "retry_on_timeout": False})
+        settings = {**self.settings, "host": place[0], "port": place[1]} if place else self.settings
+        return self._class(**self._limited(settings, self.timeout))
+
+    def _limited(self, settings: Dict[str, Any], limit: float) -> Dict[str, Any]:
+        """These settings of connections, with this time limit, and without any repetition."""
+        kept = {name: value for name, value in settings.items() if "maint_notifications" not in name}
+        own = {"socket_timeout": limit, "socket_connect_timeout": limit, "health_check_interval": 0}
+        return {**kept, **own, "retry": self.retry, "retry_on_error": [], "retry_on_timeout": False}
+
+    def lookups(self) -> Iterator[Tuple[Any, Any, str]]:
+        """(redis-py's manager of one Sentinel, its connections, the name of the master), until the master was found."""
+        for _ in range(len(self.sentinels)):
+            client, source = self.sentinels[0], self.sentinels[0].connection_pool
+            limited = self._limited(source.connection_kwargs, min(SENTINEL, self.timeout))
+            pool = type(source)(connection_class=source.connection_class, **limited)
+            manager = copy.copy(self._managed.sentinel_manager)
+            manager.sentinels = [type(client)(connection_pool=pool)]
+            yield manager, pool, self._managed.service_name
+            self.sentinels.rotate(-1)  # it is silent, or does not know the present master
 
     def opened(self, connection: Any) -> Any:
         # redis-py would silently connect again.
@@ -174,7 +194,7 @@ class Pool:
                 self.asks[link.key] = host, port
                 return
             self._slots = [(int(error.slot_id), int(error.slot_id), (host, port)), *self._slots]
-        elif isinstance(error, library.ReadOnlyError):
+        elif isinstance(error, library.ReadOnlyError) or isinstance(error.__context__, library.ReadOnlyError):
             self._shrink(self.server(link.place), 0)  # all are to the old master
         elif link.is_short and is_connection(error) and (took >= 1.0 or not isinstance(error, library.TimeoutError)):
             self._shrink(self.server(link.place), 1)  # they may be dead, too

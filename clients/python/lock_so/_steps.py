@@ -251,10 +251,10 @@ class State:
         self.renew_at = sent + self.third
 
     def due(self) -> float:
-        """When tended() has to do something next."""
+        """When renewed() has to do something next."""
         return min(self.renew_at, self.until) if self.is_renewed else self.until
 
-    def tended(self) -> Steps:
+    def renewed(self) -> Steps:
         """Renews it, and notices when its lease expires, until it is lost (True) or has ended (False)."""
         is_failing = False
         while not self.has_ended():

@@ -17,13 +17,13 @@ import redis.exceptions as library
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Parts, all_parts, log_error, lost
+from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, all_shared, log_error, lost
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._spec import Key, check_positive
 from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Attempt, Pause, State, Steps, give_up, log
 from .errors import Cancelled, Closed
 
-CREW = 8  # how many threads release and renew at one server
+WORKERS = 8  # how many threads release and renew at one server
 
 
 class _Pool(Pool):
@@ -44,7 +44,7 @@ class _Pool(Pool):
             connection = None
             try:
                 connection = self.new(step.place)
-                connection.connect()
+                self._connect(connection)
                 opening.set_result(self.opened(connection))
             except futures.InvalidStateError:
                 self.give(connection, server)
@@ -71,6 +71,22 @@ class _Pool(Pool):
         except BaseException:
             opening.cancel()
             raise
+
+
+    def _connect(self, connection: Any) -> None:
+        error: Optional[Exception] = None
+        for manager, sentinel, name in self.lookups():
+            try:
+                self.master = manager.discover_master(name)
+                connection.connect_to(self.master)
+                return
+            except (library.RedisError, OSError) as problem:
+                error = problem
+            finally:
+                sentinel.disconnect()
+        if error:
+            raise error
+        connection.connect()
 
 
 def _exchange(step: Exchange) -> Any:
@@ -153,7 +169,7 @@ class _Keeper:
         self._due: List[Any] = []
         self._numbers, self._wake, self._wakes_at, self._limit = itertools.count(), queue.SimpleQueue[Any](), 0.0, 64
         self._threads: Dict[str, threading.Thread] = {}
-        self._crews: Dict[Any, _Crew] = {}
+        self._workers: Dict[Any, _Workers] = {}
         self.is_closed = False
 
     def begin(self) -> None:
@@ -175,9 +191,9 @@ class _Keeper:
         if due < self._wakes_at:
             self._wake.put(None)
 
-    def put(self, crew: Any, job: Callable[[], Any]) -> None:
-        """Executes a job in one of the threads of this crew. Only for what at() calls."""
-        self._crews.setdefault(crew, _Crew()).put(job)
+    def put(self, group: Any, job: Callable[[], Any]) -> None:
+        """Executes a job in one of the workers of this group. Only for what at() calls."""
+        self._workers.setdefault(group, _Workers()).put(job)
 
     def close(self) -> None:
         self.is_closed = True
@@ -201,8 +217,8 @@ class _Keeper:
             # What was added before this line has not woken it.
             if not self._new:
                 _has_happened(self._wake, min(60.0, self._wakes_at - time.monotonic()))
-        for crew in self._crews.values():
-            crew.close()
+        for workers in self._workers.values():
+            workers.close()
 
     def _call(self, _: float, number: int, call: Callable[[], Optional[float]], has_ended: Callable[[], bool]) -> None:
         if has_ended():
@@ -216,7 +232,7 @@ class _Keeper:
             heapq.heappush(self._due, (due, number, call, has_ended))
 
 
-class _Crew:
+class _Workers:
     """Threads that execute jobs: more of them, if one does not suffice. If none can be started, as at the end of a program
     from Python 3.12 on, put() executes the job."""
 
@@ -225,7 +241,7 @@ class _Crew:
         self._threads = 0
 
     def put(self, job: Callable[[], Any]) -> None:
-        if not self._threads or (self._threads < CREW and not self._jobs.empty()):
+        if not self._threads or (self._threads < WORKERS and not self._jobs.empty()):
             try:
                 _start(self._run)
                 self._threads += 1
@@ -249,33 +265,33 @@ class _Crew:
 
 
 class _Job(futures.Future):  # type: ignore[type-arg]
-    """Steps that are executed in the background, by a crew of the key's server."""
+    """Steps that are executed in the background, by workers for the key's server."""
 
-    def __init__(self, parts: "_Parts", key: Optional[Key], steps: Steps, crew: str = "",
+    def __init__(self, shared: "_Shared", key: Optional[Key], steps: Steps, group: str = "",
                  has_ended: Callable[[], bool] = lambda: False):  # fmt: skip
         super().__init__()
-        self._parts, self._link, self._crew, self.has_ended = parts, Link(parts.pool, key, is_short=True), crew, has_ended
+        self._shared, self._link, self._group, self.has_ended = shared, Link(shared.pool, key, is_short=True), group, has_ended
         self._operations = self._link.run(steps)
 
     def start(self) -> None:
         """In the keeper's thread."""
         key = self._link.key
-        self._parts.keeper.put((self._crew, key is not None and self._parts.pool.place(key)), self._continue)
+        self._shared.keeper.put((self._group, key is not None and self._shared.pool.place(key)), self._continue)
 
     def _continue(self) -> None:
         try:
             with self._link:
-                result = _run(self._parts.pool, self._operations, None)
+                result = _run(self._shared.pool, self._operations, None)
         except BaseException as error:
             self.set_exception(error)
         else:
             if isinstance(result, Pause):
-                self._parts.keeper.at(time.monotonic() + result.seconds, self.start, self.has_ended)
+                self._shared.keeper.at(time.monotonic() + result.seconds, self.start, self.has_ended)
             else:
                 self.set_result(result)
 
 
-class _Parts(Parts):
+class _Shared(Shared):
     pool: _Pool
     pool_class = _Pool
     closed_by = float("inf")
@@ -285,15 +301,15 @@ class _Parts(Parts):
         self.keeper = _Keeper()
         self.waits: Set[_Acquisition] = set()
         self.watches: Set[Link] = set()
-        self.endings: Set[_Job] = set()
+        self.cleanups: Set[_Job] = set()
 
     def start(self, key: Optional[Key], steps: Steps, named: str = "") -> _Job:
         """Executes steps in the background. If they have a name, their error is logged, and close() waits for them."""
         job = _Job(self, key, steps)
         if named:
-            self.endings.add(job)
+            self.cleanups.add(job)
             job.add_done_callback(lambda done: log_error(named, done.exception()))
-        job.add_done_callback(self.endings.discard)
+        job.add_done_callback(self.cleanups.discard)
         self.keeper.begin()
         self.keeper.at(0.0, job.start)
         return job
@@ -315,7 +331,7 @@ class _Parts(Parts):
             wait.cancel()
         for state in self.held():
             self.forget(state)
-        futures.wait(list(self.endings), max(0.0, self.closed_by - time.monotonic()))
+        futures.wait(list(self.cleanups), max(0.0, self.closed_by - time.monotonic()))
         while self.waits and time.monotonic() < self.closed_by:
             time.sleep(0.005)
         self.end()
@@ -332,9 +348,9 @@ class _Parts(Parts):
 def _release_all() -> None:
     """At the end of the program: what is still held is released, as far as that is possible soon."""
     until = time.monotonic() + 1.0
-    for parts in list(all_parts):
-        if isinstance(parts, _Parts) and parts.held():
-            parts.close(max(0.05, until - time.monotonic()))
+    for shared in list(all_shared):
+        if isinstance(shared, _Shared) and shared.held():
+            shared.close(max(0.05, until - time.monotonic()))
 
 
 class Locks(BaseLocks["Lock", "Hold", Literal[False]]):
@@ -347,13 +363,13 @@ class Locks(BaseLocks["Lock", "Hold", Literal[False]]):
         if isinstance(client, redis.RedisCluster):
             found = found.get_redis_connection(found.get_default_node())
         source = found.connection_pool.connection_class, found.connection_pool.connection_kwargs
-        self._lock_class, self._parts = Lock, _Parts(client, source, max_block, connect_timeout)
-        weakref.finalize(self, self._parts.collected).atexit = False
+        self._lock_class, self._shared = Lock, _Shared(client, source, max_block, connect_timeout)
+        weakref.finalize(self, self._shared.collected).atexit = False
 
     def close(self, *, timeout: float = 5.0) -> None:
         """Ends all waits with Closed, releases all locks that are held, and closes connections and threads, within
         `timeout` s. What is not released by then is not renewed any more."""
-        self._parts.close(timeout)
+        self._shared.close(timeout)
 
     def __enter__(self) -> "Locks":
         return self
@@ -387,8 +403,8 @@ class _Acquisition:
     """An attempt that may be cancelled by another thread, or by a signal handler of its own: there are no locks."""
 
     def __init__(self, lock: "Lock", attempt: Attempt):
-        self._lock, self._parts, self.attempt = lock, lock._parts, attempt
-        self.link = Link(lock._parts.pool, attempt.spec.key)
+        self._lock, self._shared, self.attempt = lock, lock._shared, attempt
+        self.link = Link(lock._shared.pool, attempt.spec.key)
         self._stopped: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._outcome: Dict[str, str] = {}
         self._giving_up: Optional[_Job] = None
@@ -403,9 +419,9 @@ class _Acquisition:
         attempt, state = self.attempt, None
         try:
             # Without a request, if it was cancelled before it began.
-            answer = None if self._outcome else _run(self._parts.pool, self.link.run(attempt.run()), self._pause)
+            answer = None if self._outcome else _run(self._shared.pool, self.link.run(attempt.run()), self._pause)
             if answer is not None and self._is("granted"):
-                state = State(attempt.spec, attempt.owner, answer, attempt.sent, self._parts.pool)
+                state = State(attempt.spec, attempt.owner, answer, attempt.sent, self._shared.pool)
                 hold = Hold(self._lock, state)
                 hold._begin(self.link)
                 return hold
@@ -419,7 +435,7 @@ class _Acquisition:
                 self._end(is_interrupted=bool(state) or not isinstance(error, Exception))
                 raise
         self._end(is_interrupted=True)
-        raise Closed() if self._parts.is_closed else Cancelled(f"{attempt.spec.named}: the wait was cancelled")
+        raise Closed() if self._shared.is_closed else Cancelled(f"{attempt.spec.named}: the wait was cancelled")
 
     def _end(self, is_interrupted: bool) -> None:
         """Without a hold."""
@@ -428,7 +444,7 @@ class _Acquisition:
         if self.attempt.was_cut and not self._giving_up:
             self._give_up()
         if self._giving_up and is_interrupted:
-            futures.wait([self._giving_up], max(0.0, min(GIVE_UP_WITHIN, self._parts.closed_by - time.monotonic())))
+            futures.wait([self._giving_up], max(0.0, min(GIVE_UP_WITHIN, self._shared.closed_by - time.monotonic())))
 
     def cancel(self) -> None:
         if not self._is("cancelled") or self._giving_up:
@@ -437,11 +453,11 @@ class _Acquisition:
         self._stopped.put(None)
         self._give_up()
         # If the server does not respond, the waiting thread ends after some time.
-        self._parts.keeper.at(time.monotonic() + GIVE_UP_WITHIN, lambda: _stop(self.link), lambda: self._has_ended)
+        self._shared.keeper.at(time.monotonic() + GIVE_UP_WITHIN, lambda: _stop(self.link), lambda: self._has_ended)
 
     def _give_up(self) -> None:
         steps = give_up(self.attempt, lambda: self._has_ended)
-        self._giving_up = self._parts.start(self.attempt.spec.key, steps, self.attempt.spec.named)
+        self._giving_up = self._shared.start(self.attempt.spec.key, steps, self.attempt.spec.named)
 
     def _pause(self, seconds: float) -> None:
         try:
@@ -453,26 +469,26 @@ class _Acquisition:
 class Lock(BaseLock["Hold"]):
     """A lock that can be acquired any number of times: `with lock as hold:`, or acquire() and release()."""
 
-    _parts: _Parts
+    _shared: _Shared
 
     def acquire(self, *, wait: Optional[float] = DEFAULT, cancel: Optional[Cancellation] = None) -> "Hold":
         """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. `cancel`: a Cancellation. Raises
         NotAcquired, Cancelled, Closed, Deadlock, NoReplicas, Refused, or redis-py's error if no connection was ever
         possible, or if a try had no reply."""
-        parts, acquisition = self._parts, _Acquisition(self, self._attempt(wait))
-        parts.keeper.begin()
-        parts.waits.add(acquisition)
+        shared, acquisition = self._shared, _Acquisition(self, self._attempt(wait))
+        shared.keeper.begin()
+        shared.waits.add(acquisition)
         try:
             if cancel:
                 cancel._add(acquisition.cancel)
-            if parts.is_closed:
+            if shared.is_closed:
                 acquisition.cancel()
             hold = acquisition.run()
         finally:
-            parts.waits.discard(acquisition)
+            shared.waits.discard(acquisition)
             if cancel:
                 cancel._remove(acquisition.cancel)
-        if parts.is_closed:  # close() may not have seen the hold
+        if shared.is_closed:  # close() may not have seen the hold
             try:
                 hold.release()
             except Exception as error:
@@ -492,23 +508,23 @@ class Hold(BaseHold):
     the end."""
 
     def _begin(self, link: Link) -> None:
-        parts, state, ref = self._parts, self._state, weakref.ref(self)
+        shared, state, ref = self._shared, self._state, weakref.ref(self)
         for key, block, is_bound in self._watches():
-            own = link if is_bound else Link(parts.pool, key)
-            parts.watches.add(own)
-            _start(_watch, parts, state, key, block, own, is_bound, ref)
+            own = link if is_bound else Link(shared.pool, key)
+            shared.watches.add(own)
+            _start(_watch, shared, state, key, block, own, is_bound, ref)
         if not state.spec.session:
             link.close()
-        parts.keeper.at(state.until, lambda: _check(state, ref), state.has_ended)
+        shared.keeper.at(state.until, lambda: _check(state, ref), state.has_ended)
         if state.is_renewed:
-            parts.keeper.at(state.due(), lambda: _tend(parts, state, ref), state.has_ended)
+            shared.keeper.at(state.due(), lambda: _renew(shared, state, ref), state.has_ended)
 
     def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply in
         the lease; then it can be called again."""
         self._check_process()
-        self._parts.send(self._state.spec.key, self._state.released())
-        self._parts.holds.pop(id(self), None)
+        self._shared.send(self._state.spec.key, self._state.released())
+        self._shared.holds.pop(id(self), None)
 
     def __enter__(self) -> "Hold":
         return self
@@ -536,32 +552,32 @@ class Hold(BaseHold):
 
 
 def _check(state: State, hold: "weakref.ref[Hold]") -> Optional[float]:
-    """Notices that the lease has expired, also if all threads of the crew wait for replies."""
+    """Notices that the lease has expired, also if all workers wait for replies."""
     if time.monotonic() < state.until:
         return state.until
     lost(hold)
     return None
 
 
-def _tend(parts: _Parts, state: State, hold: "weakref.ref[Hold]") -> None:
+def _renew(shared: _Shared, state: State, hold: "weakref.ref[Hold]") -> None:
     def ended(job: Any) -> None:
         if job.result():
             lost(hold)
 
     # Renewals that wait for replicas have threads of their own.
-    job = _Job(parts, state.spec.key, state.tended(), "replicas" if state.spec.replicas else "", state.has_ended)
+    job = _Job(shared, state.spec.key, state.renewed(), "replicas" if state.spec.replicas else "", state.has_ended)
     job.add_done_callback(ended)
     job.start()
 
 
-def _watch(parts: _Parts, state: State, key: Key, block: float, link: Link, is_bound: bool, hold: "weakref.ref[Hold]") -> None:
+def _watch(shared: _Shared, state: State, key: Key, block: float, link: Link, is_bound: bool, hold: "weakref.ref[Hold]") -> None:
     try:
-        if parts.is_closed:
+        if shared.is_closed:
             _stop(link)
-        if _run(parts.pool, link.run(state.watched(key, block))):
+        if _run(shared.pool, link.run(state.watched(key, block))):
             lost(hold)
     finally:
-        parts.watches.discard(link)
+        shared.watches.discard(link)
         if is_bound:
             link.drop()  # the server renews the lease for as long as this connection is open
         else:

@@ -12,7 +12,7 @@ import redis.exceptions as library
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Parts, log_error, lost
+from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, log_error, lost
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._spec import Key, check_positive
 from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, State, Steps, give_up, log
@@ -21,7 +21,7 @@ from .errors import Closed
 if sys.version_info >= (3, 11, 3):
     from asyncio import timeout
 else:
-    from async_timeout import timeout  # redis-py needs it there too
+    from async_timeout import timeout  # type: ignore[import-not-found, no-redef, unused-ignore] # redis-py needs it, too
 
 __all__ = ["Hold", "Lock", "Locks"]
 
@@ -70,7 +70,7 @@ class _Pool(Pool):
         connection.socket_timeout = connection.socket_connect_timeout = None
         try:
             async with timeout(self.timeout):
-                await connection.connect()
+                await self._connect(connection)
         except asyncio.TimeoutError:
             self.disconnect(connection)
             raise library.TimeoutError(f"no connection within {self.timeout:g} s") from None
@@ -78,6 +78,21 @@ class _Pool(Pool):
             self.disconnect(connection)
             raise
         return self.opened(connection)
+
+    async def _connect(self, connection: Any) -> None:
+        error: Optional[Exception] = None
+        for manager, sentinel, name in self.lookups():
+            try:
+                self.master = await manager.discover_master(name)
+                await connection.connect_to(self.master)
+                return
+            except (library.RedisError, OSError) as problem:
+                error = problem
+            finally:
+                await sentinel.disconnect()
+        if error:
+            raise error
+        await connection.connect()
 
     def _opened_late(self, opening: "asyncio.Future[Any]", server: Any) -> None:
         if not opening.cancelled() and opening.exception() is None:
@@ -135,14 +150,14 @@ async def _run(pool: _Pool, operations: Operations) -> Any:
             error = problem
 
 
-class _Parts(Parts):
+class _Shared(Shared):
     pool: _Pool
     pool_class = _Pool
 
     def begin(self) -> None:
         super().begin()
         self.tasks: Set[asyncio.Future[Any]] = set()
-        self.endings: Set[asyncio.Future[Any]] = set()  # releases, and what is given up
+        self.cleanups: Set[asyncio.Future[Any]] = set()  # releases, and what is given up
         self.waits: Set[asyncio.Future[Any]] = set()
         self.loop: Optional[asyncio.AbstractEventLoop] = None
 
@@ -184,7 +199,7 @@ class _Parts(Parts):
 
     def release(self, state: State, named: str) -> "asyncio.Future[Any]":
         self.attach()
-        return self.track(self.send(state.spec.key, state.released()), self.endings, named)
+        return self.track(self.send(state.spec.key, state.released()), self.cleanups, named)
 
     def forget(self, state: State) -> None:
         self.from_anywhere(self.release, state, state.spec.named)
@@ -209,10 +224,10 @@ class _Parts(Parts):
         await asyncio.sleep(0)  # the waits begin to give up
         for state in self.held():
             self.release(state, state.spec.named)
-        if self.endings:
-            await asyncio.wait(self.endings, timeout=limit)
+        if self.cleanups:
+            await asyncio.wait(self.cleanups, timeout=limit)
         current = asyncio.current_task()
-        tasks = [task for task in [*self.tasks, *self.endings] if task is not current]
+        tasks = [task for task in [*self.tasks, *self.cleanups] if task is not current]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -234,13 +249,13 @@ class Locks(BaseLocks["Lock", "Hold", bool]):
         else:
             found = client.connection_pool
         self._lock_class = Lock
-        self._parts = _Parts(client, (found.connection_class, found.connection_kwargs), max_block, connect_timeout)
-        weakref.finalize(self, self._parts.collected).atexit = False
+        self._shared = _Shared(client, (found.connection_class, found.connection_kwargs), max_block, connect_timeout)
+        weakref.finalize(self, self._shared.collected).atexit = False
 
     async def close(self, *, timeout: float = 5.0) -> None:
         """Ends all waits with Closed, releases all locks that are held, and closes connections and tasks, within
         `timeout` s. What is not released by then is not renewed any more."""
-        await self._parts.close(timeout)
+        await self._shared.close(timeout)
 
     async def __aenter__(self) -> "Locks":
         return self
@@ -249,9 +264,9 @@ class Locks(BaseLocks["Lock", "Hold", bool]):
         await self.close()
 
 
-async def _request(parts: _Parts, attempt: Attempt, link: Link, answered: "asyncio.Future[Any]") -> None:
+async def _request(shared: _Shared, attempt: Attempt, link: Link, answered: "asyncio.Future[Any]") -> None:
     try:
-        answer = await _run(parts.pool, link.run(attempt.run()))
+        answer = await _run(shared.pool, link.run(attempt.run()))
         if not answered.done():
             answered.set_result(answer)
     except BaseException as error:
@@ -259,9 +274,9 @@ async def _request(parts: _Parts, attempt: Attempt, link: Link, answered: "async
             answered.set_exception(error)
 
 
-async def _give_up(parts: _Parts, attempt: Attempt, request: "asyncio.Future[Any]", link: Link) -> None:
+async def _give_up(shared: _Shared, attempt: Attempt, request: "asyncio.Future[Any]", link: Link) -> None:
     try:
-        await parts.send(attempt.spec.key, give_up(attempt, request.done))
+        await shared.send(attempt.spec.key, give_up(attempt, request.done))
     finally:
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
@@ -271,36 +286,36 @@ async def _give_up(parts: _Parts, attempt: Attempt, request: "asyncio.Future[Any
 class Lock(BaseLock["Hold"]):
     """A lock that can be acquired any number of times: `async with lock as hold:`, or acquire() and release()."""
 
-    _parts: _Parts
+    _shared: _Shared
 
     async def acquire(self, *, wait: Optional[float] = DEFAULT) -> "Hold":
         """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. Raises NotAcquired, Closed, Deadlock,
         NoReplicas, Refused, or redis-py's error if no connection was ever possible, or if a try had no reply. If it is
         cancelled, it leaves nothing behind on the server."""
-        parts = self._parts
-        parts.attach()
-        attempt, link = self._attempt(wait), Link(parts.pool, self._spec.key)
+        shared = self._shared
+        shared.attach()
+        attempt, link = self._attempt(wait), Link(shared.pool, self._spec.key)
         # A task of its own, because it must read the reply even if the caller is cancelled.
         answered = asyncio.get_running_loop().create_future()
-        request = asyncio.ensure_future(_request(parts, attempt, link, answered))
-        parts.waits.add(answered)
+        request = asyncio.ensure_future(_request(shared, attempt, link, answered))
+        shared.waits.add(answered)
         try:
             answer = await answered
-            hold = Hold(self, State(self._spec, attempt.owner, answer, attempt.sent, parts.pool))
+            hold = Hold(self, State(self._spec, attempt.owner, answer, attempt.sent, shared.pool))
         except BaseException as error:
             attempt.given_up = True
             if request.done() and isinstance(error, Exception) and not attempt.was_cut:
                 link.close()
             else:
-                giving_up = parts.track(_give_up(parts, attempt, request, link), parts.endings, self._spec.named)
+                giving_up = shared.track(_give_up(shared, attempt, request, link), shared.cleanups, self._spec.named)
                 if not isinstance(error, Exception):
                     await asyncio.wait({giving_up}, timeout=GIVE_UP_WITHIN)
             raise
         finally:
-            parts.waits.discard(answered)
+            shared.waits.discard(answered)
         hold._begin(link)
-        if parts.is_closed:  # close() may not have seen the hold
-            await asyncio.wait({parts.release(hold._state, self._spec.named)})
+        if shared.is_closed:  # close() may not have seen the hold
+            await asyncio.wait({shared.release(hold._state, self._spec.named)})
             raise Closed()
         return hold
 
@@ -317,31 +332,31 @@ class Hold(BaseHold):
 
     _body: Optional["asyncio.Task[Any]"] = None  # the task that a loss cancels
     _has_cancelled, _cancelling = False, 0
-    _tending: Any  # the timer, and then the task, that renews it
+    _renewing: Any  # the timer, and then the task, that renews it
 
     def _begin(self, link: Link) -> None:
-        parts, state, ref = self._parts, self._state, weakref.ref(self)
+        shared, state, ref = self._shared, self._state, weakref.ref(self)
         for key, block, is_bound in self._watches():
-            own = link if is_bound else Link(parts.pool, key)
-            parts.track(_watch(parts, state, key, block, own, is_bound, ref), parts.tasks, state.spec.named)
+            own = link if is_bound else Link(shared.pool, key)
+            shared.track(_watch(shared, state, key, block, own, is_bound, ref), shared.tasks, state.spec.named)
         if not state.spec.session:
             link.close()
         left = max(0.0, state.due() - time.monotonic())
-        self._tending = asyncio.get_running_loop().call_later(left, _tend, parts, state, ref)
+        self._renewing = asyncio.get_running_loop().call_later(left, _renew, shared, state, ref)
 
     async def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply
         until the lease expired; then it can be called again. The release continues even if the caller is cancelled."""
         self._check_process()
-        task = self._parts.release(self._state, "")
-        self._tending.cancel()
+        task = self._shared.release(self._state, "")
+        self._renewing.cancel()
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
                 raise Closed() from None
             raise
-        self._parts.holds.pop(id(self), None)
+        self._shared.holds.pop(id(self), None)
 
     async def __aenter__(self) -> "Hold":
         if self._cancel_on_loss:
@@ -369,7 +384,7 @@ class Hold(BaseHold):
             self._has_cancelled = True
             self._body.cancel()
         if self._on_lost:
-            self._parts.track(self._report(), _callbacks)
+            self._shared.track(self._report(), _callbacks)
 
     async def _report(self) -> None:
         try:
@@ -380,21 +395,21 @@ class Hold(BaseHold):
             log.exception("%s: error in the callback for its loss", self._state.spec.named)
 
 
-def _tend(parts: _Parts, state: State, ref: "weakref.ref[Hold]") -> None:
-    async def tended() -> None:
-        if await parts.send(state.spec.key, state.tended()):
+def _renew(shared: _Shared, state: State, ref: "weakref.ref[Hold]") -> None:
+    async def renewed() -> None:
+        if await shared.send(state.spec.key, state.renewed()):
             lost(ref)
 
     if not state.has_ended():
-        task, hold = parts.track(tended(), parts.tasks), ref()
+        task, hold = shared.track(renewed(), shared.tasks), ref()
         if hold:
-            hold._tending = task
+            hold._renewing = task
 
 
-async def _watch(parts: _Parts, state: State, key: Key, block: float, link: Link, is_bound: bool, hold: "weakref.ref[Hold]") -> None:
+async def _watch(shared: _Shared, state: State, key: Key, block: float, link: Link, is_bound: bool, ref: "weakref.ref[Hold]") -> None:
     try:
-        if await _run(parts.pool, link.run(state.watched(key, block))):
-            lost(hold)
+        if await _run(shared.pool, link.run(state.watched(key, block))):
+            lost(ref)
     finally:
         if is_bound:
             link.drop()  # the server renews the lease for as long as this connection is open

@@ -135,7 +135,7 @@ def test_close_while_an_async_hold_is_made(server, monkeypatch, session):
     make = aio.Hold.__init__
 
     def closed_by_now(hold, locks, state):
-        locks._parts.is_closed = True  # close() listed the holds before
+        locks._shared.is_closed = True  # close() listed the holds before
         make(hold, locks, state)
 
     monkeypatch.setattr(aio.Hold, "__init__", closed_by_now)
@@ -144,7 +144,7 @@ def test_close_while_an_async_hold_is_made(server, monkeypatch, session):
         locks = aio.Locks(redis.asyncio.Redis(port=server.port))
         with pytest.raises(Closed):
             await locks.lock("k", session=session).acquire()
-        await locks._parts.ended(5.0)
+        await locks._shared.ended(5.0)
 
     asyncio.run(play())
     wait_free(server, "k")

@@ -253,7 +253,7 @@ def test_no_task_of_a_released_hold_is_left(server):
         await asyncio.sleep(0.1)  # it waits for the next renewal
         await hold.release()
         await asyncio.sleep(0.1)
-        assert not locks._parts.tasks
+        assert not locks._shared.tasks
         await locks.close()
 
     asyncio.run(play())

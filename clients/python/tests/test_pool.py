@@ -146,6 +146,12 @@ def test_who_cannot_connect_uses_the_connection_of_another(pool):
     assert step.event and isinstance(second.send(True), Check)
 
 
+def of_a_sentinel():
+    error = library.ConnectionError("The previous master is now a slave")
+    error.__context__ = library.ReadOnlyError("a replica")
+    return error
+
+
 @pytest.mark.parametrize(
     "error, is_short, took, left",
     [
@@ -154,6 +160,7 @@ def test_who_cannot_connect_uses_the_connection_of_another(pool):
         (library.TimeoutError("late"), True, 2, 1),
         (library.TimeoutError("the lease ends soon"), True, 0.1, 3),
         (library.ReadOnlyError("a replica"), False, 0, 0),
+        (of_a_sentinel(), False, 0, 0),
         (library.TryAgainError("later"), True, 0, 4),
         (library.MovedError("1 127.0.0.1:7"), True, 0, 4),
     ],

@@ -192,7 +192,7 @@ def test_what_is_left_of_multi(clock):
 
 def test_renewal_counts_from_before_it_was_sent(clock):
     state = hold(clock)
-    sent, end = play(clock, state.tended(), [(0.5, 1), (0.5, CUT), (0, BAD("NOTHELD no"))])
+    sent, end = play(clock, state.renewed(), [(0.5, 1), (0.5, CUT), (0, BAD("NOTHELD no"))])
     # Sent at 1001, at 1002, and after a pause of a quarter of a third.
     assert [step.until for step in sent] == [1003.0, 1004.0, 1004.0] and clock.now == 1002.75
     assert end is True and state.until == 1004.0 and not state.is_lost
@@ -202,9 +202,9 @@ def test_renewal_counts_from_before_it_was_sent(clock):
 
 def test_a_lease_that_expires_is_lost(clock, caplog):
     state = hold(clock)
-    sent, end = play(clock, state.tended(), [(0.1, CUT)] * 6)
+    sent, end = play(clock, state.renewed(), [(0.1, CUT)] * 6)
     assert end is True and clock.now >= 1003 and len(caplog.messages) == 1
-    assert play(clock, hold(clock, Spec("lock", ("k",), renew=False)).tended(), []) == ([], True)
+    assert play(clock, hold(clock, Spec("lock", ("k",), renew=False)).renewed(), []) == ([], True)
 
 
 def test_a_grant_after_a_long_wait_is_renewed_at_once(clock):
@@ -236,7 +236,7 @@ def test_a_full_queue_is_not_logged_as_an_outage(clock, caplog):
 
 def test_renewals_wait_for_replicas(clock):
     spec = Spec("lock", ("k",), lease=30, replicas=(1, 5))
-    sent, _ = play(clock, hold(clock, spec).tended(), [(6.5, 1), (0, BAD("NOTHELD no"))])
+    sent, _ = play(clock, hold(clock, spec).renewed(), [(6.5, 1), (0, BAD("NOTHELD no"))])
     assert [step.until for step in sent] == [1017.0, 1027.0]
     session = hold(clock, Spec("lock", ("k",), lease=30, session=True, replicas=(1, 5)))
     sent, _ = play(clock, session.watched("k", 10), [(0, CUT), (0, BAD("NOTHELD no"))])
