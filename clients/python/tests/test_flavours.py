@@ -63,7 +63,7 @@ def test_a_session_is_kept_though_its_watch_is_refused(server, do, caplog):
 
 
 class Leader:
-    """It has the hold, and is told of the loss."""
+    """It has the hold, and a method of it is the callback."""
 
     def __init__(self, do, locks, **options):
         self.hold = do(locks.lock("k", on_lost=self.stop, **options).acquire())
