@@ -14,7 +14,7 @@ from ._steps import Connect, Pause, Send, Steps, short
 from .errors import Busy, Closed, Refused, code_of, is_connection, is_transient
 
 IDLE = 8  # how many idle connections to a server are kept for later commands
-SENTINEL = 1.0  # s: how late a Sentinel's reply may be
+SENTINEL = 0.5  # s: how late a Sentinel's reply may be
 FRESH = 30.0  # s: a wait does not use one that was idle for longer: a firewall may have dropped it
 SHORT = 32  # how many connections to a server short commands use, or open, at the same time
 
@@ -140,14 +140,18 @@ class Pool:
 
     def lookups(self) -> Iterator[Tuple[Any, Any, str]]:
         """(redis-py's manager of one Sentinel, its connections, the name of the master), until the master was found."""
-        for _ in range(len(self.sentinels)):
-            client, source = self.sentinels[0], self.sentinels[0].connection_pool
+        tried: List[Any] = []
+        while len(tried) < len(self.sentinels):
+            client = next(each for each in list(self.sentinels) if each not in tried)
+            tried.append(client)
+            source = client.connection_pool
             limited = self._limited(source.connection_kwargs, min(SENTINEL, self.timeout))
             pool = type(source)(connection_class=source.connection_class, **limited)
             manager = copy.copy(self._managed.sentinel_manager)
             manager.sentinels = [type(client)(connection_pool=pool)]
             yield manager, pool, self._managed.service_name
-            self.sentinels.rotate(-1)  # it is silent, or does not know the present master
+            if self.sentinels[0] is client:
+                self.sentinels.rotate(-1)  # it is silent, or does not know the present master
 
     def opened(self, connection: Any) -> Any:
         # redis-py would silently connect again.

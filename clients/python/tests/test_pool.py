@@ -17,8 +17,10 @@ class Connection:
 
 
 class Fake(Pool):
-    def __init__(self):
-        super().__init__(object(), (None, {}), 5.0, lambda steps: None)
+    retry = None
+
+    def __init__(self, settings=None):
+        super().__init__(object(), (None, settings or {}), 5.0, lambda steps: None)
 
     def disconnect(self, connection):
         connection.is_open = False
@@ -212,3 +214,30 @@ def test_a_wait_uses_no_connection_that_was_idle_for_long(pool, monkeypatch):
 
 def test_the_number_of_idle_connections(pool):
     assert [connection.is_open for connection in give_idle(pool, IDLE + 1)] == [True] * IDLE + [False]
+
+
+class Client:
+    """A Sentinel's, or its connections."""
+
+    connection_class, connection_kwargs, connection_pool = None, {}, None
+
+    def __init__(self, **_):
+        self.connection_pool = self
+
+
+class Managed:
+    is_master, service_name = True, "main"
+
+    def __init__(self):
+        self.sentinel_manager, self.sentinels = self, [Client() for _ in range(3)]
+
+
+def test_two_look_ups_at_the_same_time_query_each_sentinel_once():
+    pool = Fake({"connection_pool": Managed()})
+    silent, other, healthy = pool.sentinels
+    first, second = pool.lookups(), pool.lookups()
+    for lookup in (first, first, second, first, second):
+        next(lookup)
+    assert list(pool.sentinels) == [healthy, silent, other]
+    next(second)
+    assert len(list(second)) == 0 and len(list(first)) == 0
