@@ -74,6 +74,10 @@ func (a *acquisition) run() (*hold, error) {
 			}
 			finish(conn, got.err)
 			a.unsure = a.unsure || lost(got.err)
+			a.warned = a.warned && time.Since(sent) < time.Second // a connection that lasts ends an outage
+			if a.spec.fair && timeout == a.spec.maxBlock && lost(got.err) && time.Since(sent) >= timeout {
+				continue // see nextBlock; at once, because everybody behind it waits
+			}
 		}
 		a.tries++
 		if err := a.verdict(got, conn != nil, block, time.Since(sent)); err != nil {
@@ -145,7 +149,11 @@ func (a *acquisition) nextBlock() (block, timeout time.Duration) {
 	if a.spec.fair {
 		return left, a.spec.maxBlock
 	}
-	return a.spec.maxBlock, a.spec.maxBlock + slack + a.spec.within
+	timeout = a.spec.maxBlock + slack
+	if a.limited {
+		timeout = min(timeout, time.Until(a.replyBy))
+	}
+	return a.spec.maxBlock, timeout + a.spec.within
 }
 
 // send sends the request and waits for the reply until the timeout.
@@ -170,7 +178,8 @@ func (a *acquisition) send(conn transport.Conn, to route, block, timeout time.Du
 	answers <- answer{reply, err}
 	select {
 	case <-done:
-	case <-time.After(lateReply):
+	case <-time.After(lateHolders - lateReply):
+		a.client.background(func() { <-done })
 	}
 	return answer{}, a.failure()
 }
@@ -185,15 +194,28 @@ func (a *acquisition) failure() error {
 	case a.cancelled():
 		return a.spec.cancelled(waited, a.ctx)
 	case a.cause == nil && a.wait > 0:
-		return a.spec.notAcquired(a.wait, nil, context.DeadlineExceeded).heldBy(a.holders())
+		return a.spec.notAcquired(a.wait, nil, a.deadline()...).heldBy(a.holders())
 	case a.cause == nil:
 		return a.spec.notAcquired(0, nil).heldBy(a.holders())
 	case a.wait > 0 && a.timedOut() && codeOf(a.cause) == "":
-		return a.spec.notAcquired(a.wait, a.cause, context.DeadlineExceeded, ErrConnection)
+		return a.spec.notAcquired(a.wait, a.cause, append(a.deadline(), ErrConnection)...)
 	case a.wait > 0 && a.timedOut():
-		return a.spec.notAcquired(a.wait, a.cause, context.DeadlineExceeded)
+		return a.spec.notAcquired(a.wait, a.cause, a.deadline()...)
 	}
 	return a.spec.wrap(a.cause, "")
+}
+
+// deadline is what the error for a wait that has timed out wraps: also the cause of the context's deadline, if that was
+// the limit.
+func (a *acquisition) deadline() []error {
+	if end, ok := a.ctx.Deadline(); ok && !end.After(a.ends) {
+		select {
+		case <-a.ctx.Done():
+			return []error{context.DeadlineExceeded, context.Cause(a.ctx)}
+		case <-time.After(lateHolders - lateReply): // the server's clock was faster
+		}
+	}
+	return []error{context.DeadlineExceeded}
 }
 
 // verdict returns the error with which the acquisition ends after an attempt that got no grant, or nil if it continues.
@@ -205,9 +227,6 @@ func (a *acquisition) verdict(got answer, connected bool, block, waited time.Dur
 		return a.spec.wrap(got.err, a.client.backend.Address(a.spec.keys[0]))
 	case got.err != nil:
 		a.cause = got.err
-		if connected && waited >= time.Second {
-			a.warned = false // a connection that lasts ends an outage, and this is the next one
-		}
 		// A call that failed at once had an old connection.
 		if a.timedOut() && (a.tries > 1 || !connected || waited > lateReply/2) {
 			return a.failure()
@@ -227,7 +246,7 @@ func (a *acquisition) verdict(got answer, connected bool, block, waited time.Dur
 
 // warn logs an outage, once, if the wait continues.
 func (a *acquisition) warn(connected bool) {
-	if a.warned || !connected || codeOf(a.cause) != "" && !full(a.cause) || a.timedOut() {
+	if a.warned || !connected || codeOf(a.cause) != "" || a.timedOut() {
 		return
 	}
 	a.warned = true
@@ -273,18 +292,15 @@ func (a *acquisition) settle(err error) error {
 // giveUp sends LOCK.CANCEL until the server has replied that nothing is left, and no request can arrive any more: the
 // pending request, if there is one, has been answered, and requests whose connection was lost have had time to arrive.
 func (a *acquisition) giveUp(pending <-chan answer, conn transport.Conn) {
-	if a.client.begin() {
-		defer a.client.end()
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), max(a.spec.lease, closeTimeout))
 	defer cancel()
-	var dead *time.Timer
+	var patience *time.Timer
 	if pending != nil {
-		// A connection that receives no reply although its wait was cancelled is dead.
-		dead = time.AfterFunc(cancelTimeout, conn.Close)
+		// A connection that receives no reply although its wait was cancelled is considered dead.
+		patience = time.AfterFunc(lateReply, conn.Close)
 	}
 	answered := func(got answer) {
-		dead.Stop()
+		patience.Stop()
 		a.unsure = a.unsure || lost(got.err)
 		finish(conn, got.err)
 	}

@@ -25,7 +25,7 @@ func (nothingConn) Close()                                             {}
 func (nothingConn) Keep()                                              {}
 
 func BenchmarkLockAndUnlock(b *testing.B) {
-	client := New(nothing{}, false)
+	client, _ := New(nothing{}, false)
 	defer client.Close()
 	lock := client.Lock("key")
 	ctx := context.Background()

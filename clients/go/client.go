@@ -16,6 +16,7 @@ package lockso
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -31,13 +32,11 @@ const (
 	forEver = time.Duration(-1)
 	day     = 24 * time.Hour
 
-	// How late Lock returns at most: the reply to its last request is waited for until lateReply, the holders until
-	// lateHolders, and the rest is for what the machine is late.
+	// How late Lock returns at most: the reply to its last request, or to a request that was cancelled, is waited for
+	// until lateReply, the holders until lateHolders, and the rest is for what the machine is late.
 	late        = 100 * time.Millisecond
 	lateReply   = 60 * time.Millisecond
 	lateHolders = 80 * time.Millisecond
-	// After this time without a reply, the connection of a cancelled wait is considered dead.
-	cancelTimeout = 40 * time.Millisecond
 	// How late the reply may be at the end of a blocking call that is not the last one, before its connection is
 	// considered lost.
 	slack = 2 * time.Second
@@ -79,15 +78,15 @@ func (o clientOption) applyTo(c *core) { o(c) }
 // ConnectTimeout is how long an attempt to connect may take, and after what time Lock returns [ErrConnection] if no
 // connection of the client has ever succeeded: 5 seconds by default. Once connected, waits survive outages.
 func ConnectTimeout(d time.Duration) ClientOption {
-	return clientOption(func(c *core) { c.connectTimeout = max(d, time.Millisecond) })
+	return clientOption(func(c *core) { c.connectTimeout = d })
 }
 
 // Logger is where outages and forgotten holds are logged, instead of slog.Default().
 func Logger(log *slog.Logger) ClientOption { return clientOption(func(c *core) { c.log = log }) }
 
-// New is for the packages lockso/goredis and lockso/rueidis. Close closes the connections. connected means that one has
-// succeeded already.
-func New(backend transport.Backend, connected bool, options ...ClientOption) *Client {
+// New is for the packages lockso/goredis and lockso/rueidis. Close, or an error, closes the connections. connected means
+// that one has succeeded already.
+func New(backend transport.Backend, connected bool, options ...ClientOption) (*Client, error) {
 	c := &core{
 		backend: backend, connectTimeout: 5 * time.Second, idle: make(chan struct{}), busy: 1,
 		waits: map[*acquisition]struct{}{}, holds: map[*hold]struct{}{},
@@ -96,9 +95,13 @@ func New(backend transport.Backend, connected bool, options ...ClientOption) *Cl
 	for _, option := range options {
 		option.applyTo(c)
 	}
+	if c.connectTimeout <= 0 {
+		backend.Close()
+		return nil, fmt.Errorf("ConnectTimeout must be greater than 0, not %v: %w", c.connectTimeout, ErrOption)
+	}
 	client := &Client{c}
 	runtime.AddCleanup(client, func(c *core) { go c.close(true) }, c)
-	return client
+	return client, nil
 }
 
 // Close is Shutdown within two seconds.
@@ -291,9 +294,9 @@ func (c *core) call(ctx context.Context, cmd transport.Command) (reply any, rese
 func (c *core) once(ctx context.Context, cmd transport.Command, to route) (any, error) {
 	end, _ := ctx.Deadline() // there is always one
 	left := time.Until(end)
-	if left > shortTimeout {
+	if limit := shortTimeout + cmd.Takes; left > limit {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, shortTimeout)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	if to.address == "" && !cmd.Waits {
@@ -319,9 +322,10 @@ func perform(ctx context.Context, conn transport.Conn, to route, cmd transport.C
 }
 
 // finish gives a connection back after a reply, and closes it after a lost connection. It is also closed after an error
-// reply that concerns the connection (READONLY, UNBLOCKED).
+// reply that concerns the connection or its server (READONLY, UNBLOCKED), but not after one about the key's slot.
 func finish(conn transport.Conn, err error) {
-	if err == nil || !passing(err) {
+	code := codeOf(err)
+	if err == nil || !passing(err) || code == "MOVED" || code == "ASK" || code == "TRYAGAIN" {
 		conn.Keep()
 	} else {
 		conn.Close()

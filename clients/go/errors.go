@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func (s *spec) String() string {
 }
 
 func (s *spec) fail(text string, is ...error) *Error {
-	return &Error{Keys: s.keys, text: text, is: is}
+	return &Error{Keys: slices.Clone(s.keys), text: text, is: is}
 }
 
 func (s *spec) closed() *Error { return s.fail(s.String()+": "+ErrClosed.Error(), ErrClosed) }
@@ -138,10 +139,11 @@ func (e *Error) heldBy(owners []string) *Error {
 	return e
 }
 
-// codeOf is the first word of an error reply of the server, or "" for any other error.
+// codeOf is the first word of an error reply of the server, or "" for any other error, and for that of a full server,
+// with which there is no connection.
 func codeOf(err error) string {
 	var server *transport.ServerError
-	if !errors.As(err, &server) {
+	if !errors.As(err, &server) || full(server) {
 		return ""
 	}
 	code, _, _ := strings.Cut(server.Error(), " ")
@@ -158,29 +160,28 @@ func passing(err error) bool {
 	case "", "READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK":
 		return true
 	}
-	return full(err)
+	return false
 }
 
 // full returns whether the server has as many clients as it accepts. It replies so to a new connection.
-func full(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "max number of clients")
-}
+func full(err error) bool { return strings.Contains(err.Error(), "max number of clients") }
 
 // lost returns whether the command may or may not have been executed. It was not sent if the connection could not be
 // made, or if the server had as many clients as it accepts.
 func lost(err error) bool {
-	return err != nil && codeOf(err) == "" && !full(err) && !undialed(err)
+	return err != nil && codeOf(err) == "" && !full(err) && networkError(err).Op != "dial"
 }
 
-func undialed(err error) bool {
-	var failed *net.OpError
-	return errors.As(err, &failed) && failed.Op == "dial"
+// networkError is the error of the operation on the network that failed, or an empty one.
+func networkError(err error) *net.OpError {
+	failed := &net.OpError{}
+	errors.As(err, &failed)
+	return failed
 }
 
 // addressOf is the address to which a connection failed, or otherwise the one that is known.
 func addressOf(err error, known string) string {
-	var failed *net.OpError
-	if errors.As(err, &failed) && failed.Addr != nil {
+	if failed := networkError(err); failed.Addr != nil {
 		return failed.Addr.String()
 	}
 	return known

@@ -45,6 +45,16 @@ func TestInvalidOptions(t *testing.T) {
 	}
 }
 
+func TestInvalidOptionsOfAClient(t *testing.T) {
+	f := &fake{t: t}
+	_, err := New(f, false, ConnectTimeout(0))
+	isErr(t, err, ErrOption)
+	wantText(t, err, "ConnectTimeout must be greater than 0, not 0s: invalid option")
+	if !f.closed {
+		t.Error("the connections are open")
+	}
+}
+
 func holders(owners ...string) any {
 	list := []any{}
 	for _, owner := range owners {
@@ -150,12 +160,21 @@ func TestNoServer(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(background)
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		start := time.Now()
-		for _, within := range []string{" within 1.04 s", ""} { // the second time it has ended before
+		for _, within := range []string{" within 1.06 s", ""} { // the second time it has ended before
 			_, err := c.Lock("k").Lock(ctx)
 			isErr(t, err, ErrNotAcquired, context.Canceled, why)
 			wantText(t, err, `lock "k" was not acquired`+within+`: shutting down`)
 		}
 		took(t, start, time.Second, time.Second+late)
+	})
+	bubble(t, "a deadline for a reason", func(t *testing.T) {
+		_, c := newFake(t, always(blocks{}))
+		why := errors.New("out of budget")
+		ctx, cancel := context.WithTimeoutCause(background, time.Second, why)
+		defer cancel()
+		_, err := c.Lock("k").Lock(ctx)
+		isErr(t, err, ErrNotAcquired, context.DeadlineExceeded, why)
+		wantText(t, err, `lock "k" was not acquired within 1 s`)
 	})
 	bubble(t, "an outage later is survived, and logged once", func(t *testing.T) {
 		f, c := newFake(t, always(int64(1)))
@@ -173,6 +192,15 @@ func TestNoServer(t *testing.T) {
 		if got := f.warnings(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, want) {
 			t.Error(got)
 		}
+	})
+	bubble(t, "a server that is full from the beginning", func(t *testing.T) {
+		_, c := newFake(t, nil)
+		full := refuse("ERR max number of clients reached")
+		c.core.backend.(*fake).dial = func() error { return full }
+		_, err := c.Lock("k").Lock(background)
+		isErr(t, err, ErrConnection, full)
+		_, err = c.Lock("k", Wait(time.Second)).Lock(background)
+		isErr(t, err, ErrNotAcquired, ErrConnection, full)
 	})
 	bubble(t, "a full server", func(t *testing.T) {
 		full := refuse("ERR max number of clients reached")
@@ -253,6 +281,18 @@ func TestClose(t *testing.T) {
 			t.Error("Close does not wait for the release")
 		}
 	})
+	bubble(t, "waits for a release that is in progress", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": sequence(hang{}, hang{}, int64(0))}))
+		hold, result := held(t, c.Lock("k")), make(chan error, 1)
+		go func() { result <- hold.Unlock(background) }()
+		time.Sleep(time.Second)
+		if err := c.Shutdown(background); err != nil {
+			t.Error(err)
+		}
+		if err := <-result; err != nil || strings.Count(f.log(), "LOCK.RELEASE") != 3 {
+			t.Errorf("%v\n%s", err, f.log())
+		}
+	})
 	bubble(t, "in time", func(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": hang{}}))
@@ -303,6 +343,14 @@ func TestForgotten(t *testing.T) {
 			t.Error(f.log())
 		}
 	})
+	t.Run("not while the end of its context is waited for", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		done := held(t, c.Lock("k")).Context().Done()
+		if later(f, c); strings.Contains(f.log(), "LOCK.RELEASE k") {
+			t.Error(f.log())
+		}
+		runtime.KeepAlive(done)
+	})
 	t.Run("not while it is waited for its loss", func(t *testing.T) {
 		f, c := newFake(t, always(int64(1)))
 		lost := held(t, c.Lock("k")).Lost()
@@ -339,9 +387,12 @@ func TestForgotten(t *testing.T) {
 	})
 	t.Run("a client", func(t *testing.T) {
 		f := &fake{t: t, owners: map[string]bool{}, answer: always(int64(1))}
-		if err := held(t, New(f, false).Lock("k")).Unlock(background); err != nil {
-			t.Error(err)
-		}
+		func() {
+			c, _ := New(f, false)
+			if err := held(t, c.Lock("k")).Unlock(background); err != nil {
+				t.Error(err)
+			}
+		}()
 		eventually("the connections to be closed", func() bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()

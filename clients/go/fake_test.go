@@ -49,7 +49,10 @@ type blocks struct{}
 
 func newFake(t *testing.T, answer func(string) (any, error)) (*fake, *Client) {
 	f := &fake{t: t, owners: map[string]bool{}, answer: answer}
-	c := New(f, false, Logger(slog.New(slog.NewTextHandler(writer{f}, nil))))
+	c, err := New(f, false, Logger(slog.New(slog.NewTextHandler(writer{f}, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { c.Close() })
 	return f, c
 }
@@ -174,6 +177,9 @@ func (c *fakeConn) Do(ctx context.Context, cmd transport.Command) (any, error) {
 			return nil, nil
 		}
 	default:
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		return reply, err
 	}
 	select {

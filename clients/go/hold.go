@@ -13,7 +13,7 @@ import (
 // Hold is a granted lock, until it is released or lost. Many goroutines may use it at once.
 //
 // Keep it until you call Unlock: a hold that is no longer reachable is released, with a warning in the log. This does not
-// concern a hold whose Lost was called, one whose Context is reachable, and one with [NoRenew].
+// concern a hold whose Lost or Context was called, and one with [NoRenew].
 type Hold struct {
 	client    *Client // so that it is not collected
 	hold      *hold
@@ -34,12 +34,12 @@ type hold struct {
 	mu       sync.Mutex
 	released bool
 	why      string    // why it is lost, or ""
-	absent   bool      // the server has replied that it is released or lost
+	absent   bool      // the server has replied that all of it is released or lost
 	ends     time.Time // when the lease that the server confirmed last expires
 	next     date      // when the lease is renewed or expires
 	watches  date      // when the watch begins
 	watched  bool
-	pinned   *Hold // the handle, if the program waits for the loss without it
+	pinned   *Hold // the handle, if the program may wait for the loss without it
 }
 
 // newHold creates the hold for a grant, and begins its background work. The request was sent at this time.
@@ -97,9 +97,9 @@ func (h *hold) forget() {
 }
 
 // watchKeys makes the server report a loss, from now on until the hold ends. It uses a connection for each key; that of
-// a session is watched anyway. A hold that is released after a short time needs no watch. pinned is not collected until
-// then.
-func (h *hold) watchKeys(pinned *Hold) {
+// a session is watched anyway. A hold that is released after a short time needs no watch. The handle is not collected
+// until then.
+func (h *hold) watchKeys(handle *Hold) {
 	keys := h.spec.keys
 	if h.spec.session {
 		keys = keys[1:]
@@ -109,9 +109,7 @@ func (h *hold) watchKeys(pinned *Hold) {
 	if h.released || h.why != "" {
 		return
 	}
-	if pinned != nil {
-		h.pinned = pinned
-	}
+	h.pinned = handle
 	if h.watched || len(keys) == 0 {
 		return
 	}
@@ -132,27 +130,20 @@ func (h *Hold) Keys() []string { return h.hold.spec.keys }
 // Token is the fencing token, or 0 without [Fenced].
 func (h *Hold) Token() int64 { return h.hold.token }
 
-// Lost is closed when the hold is known to be lost, or when its lease has expired and the server could not be reached.
-// Unlock does not close it.
-//
-// From the first call of Lost or Context on, and in [Lock.Do], the server reports a loss within milliseconds, for which
-// the hold uses a connection for each key. Before, a loss is noticed by the next renewal.
+// Lost makes the server report a loss within milliseconds, for which the hold uses a connection for each key from then
+// on, as [Hold.Context] and [Lock.Do] do; otherwise a loss is noticed by the next renewal. The channel is closed when the
+// hold is known to be lost, or when its lease has expired and the server could not be reached. Unlock does not close it.
 func (h *Hold) Lost() <-chan struct{} {
 	h.hold.watchKeys(h)
 	return h.hold.lost
 }
 
-// Context ends when the hold is lost, with [ErrNotHeld] as its cause, and when it is released. It has the values of the
-// context that was given to Lock, but neither the deadline nor the end of that context.
+// Context makes the server report a loss, as [Hold.Lost] does. The context ends when the hold is lost, with [ErrNotHeld] as
+// its cause, and when it is released. It has the values of the context that was given to Lock, but neither the deadline
+// nor the end of that context.
 func (h *Hold) Context() context.Context {
-	h.hold.watchKeys(nil)
-	return &heldContext{h.hold.ctx, h}
-}
-
-// heldContext keeps the hold from being collected while the context is in use.
-type heldContext struct {
-	context.Context
-	hold *Hold
+	h.hold.watchKeys(h)
+	return h.hold.ctx
 }
 
 // Unlock releases the lock, and the server hands it to the next waiter. It does so even if ctx has ended already. If
@@ -168,6 +159,9 @@ func (h *Hold) Unlock(ctx context.Context) error {
 }
 
 func (h *hold) unlock(ctx context.Context) error {
+	if h.client.begin() {
+		defer h.client.end()
+	}
 	h.mu.Lock()
 	again, why := h.released, h.why
 	h.released = true
@@ -183,7 +177,7 @@ func (h *hold) unlock(ctx context.Context) error {
 	}()
 	// The first attempt is made here, because to start a goroutine takes as long as the server takes to reply.
 	err := h.release(closeTimeout, false, why)
-	if !errors.Is(err, ErrConnection) {
+	if err == nil || errors.Is(err, ErrNotHeld) || !passing(err) {
 		return err
 	}
 	result := make(chan error, 1)
@@ -198,9 +192,6 @@ func (h *hold) unlock(ctx context.Context) error {
 // release sends the command until it has a reply, for within at most. If it is sent again, NOTHELD means that the first
 // one was executed, unless the hold was known to be lost before: why.
 func (h *hold) release(within time.Duration, resent bool, why string) error {
-	if h.client.begin() {
-		defer h.client.end()
-	}
 	ctx, cancel := h.client.within(h.ctx, within)
 	defer cancel()
 	_, again, err := h.client.call(ctx, h.spec.releaseCommand(h.owner))
@@ -208,7 +199,7 @@ func (h *hold) release(within time.Duration, resent bool, why string) error {
 		return h.spec.wrap(err, h.client.backend.Address(h.spec.keys[0]))
 	}
 	h.mu.Lock()
-	h.absent = true
+	h.absent = err == nil || !h.spec.multi
 	h.mu.Unlock()
 	if h.unsure != nil {
 		h.client.background(func() { h.unsure.giveUp(nil, nil) })
@@ -299,7 +290,7 @@ func (h *hold) expire() {
 func (h *hold) lose(why string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.absent = h.absent || why == reported
+	h.absent = h.absent || why == reported && !h.spec.multi
 	if h.released || h.why != "" {
 		return false
 	}

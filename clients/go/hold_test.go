@@ -64,6 +64,19 @@ func TestRenewals(t *testing.T) {
 	})
 }
 
+func TestReplicasThatNeedLong(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": int64(0), "LOCK.RENEW": func() (any, error) {
+			time.Sleep(4 * time.Second)
+			return int64(1), nil
+		}}))
+		hold := held(t, c.Lock("k", Replicas(1, 5*time.Second)))
+		time.Sleep(19 * time.Second)
+		hold.Unlock(background)
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE REPLICAS 1 5000", "LOCK.RENEW k # PX 30000 REPLICAS 1 5000", "LOCK.RELEASE k #")
+	})
+}
+
 func TestLosses(t *testing.T) {
 	bubble(t, "noticed by a renewal", func(t *testing.T) {
 		start := time.Now()
@@ -198,6 +211,15 @@ func TestSessions(t *testing.T) {
 			t.Errorf("it is %q", f.conns[0].how())
 		}
 	})
+	bubble(t, "one of its keys is lost: its connection is closed, which ends the others", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.WATCH": sequence("LOST")}))
+		hold := held(t, c.Multi([]string{"k", "l"}, Session()))
+		time.Sleep(time.Second)
+		if !isLost(hold) || f.conns[0].how() != "closed" {
+			t.Errorf("lost: %v, its connection is %q", isLost(hold), f.conns[0].how())
+		}
+		hold.Unlock(background)
+	})
 	bubble(t, "no permission to watch", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": refuse("NOPERM x"), "LOCK.RENEW": int64(1), "LOCK.RELEASE": int64(0)}))
 		hold := held(t, c.Lock("k", Session()))
@@ -219,6 +241,20 @@ func TestUnlock(t *testing.T) {
 	bubble(t, "unless an error reply shows that it was not", func(t *testing.T) {
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": sequence(refuse("READONLY x"), refuse("NOTHELD x"))}))
 		isErr(t, held(t, c.Lock("k")).Unlock(background), ErrNotHeld)
+	})
+	bubble(t, "repeated while the server is down for longer than the first attempt", func(t *testing.T) {
+		for _, answer := range []string{"CLUSTERDOWN x", "LOADING x", "ERR max number of clients reached"} {
+			start := time.Now()
+			_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": func() (any, error) {
+				if time.Since(start) < 5*time.Second {
+					return nil, refuse(answer)
+				}
+				return int64(0), nil
+			}}))
+			if err := held(t, c.Lock("k")).Unlock(background); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 	bubble(t, "repeated for the rest of the lease", func(t *testing.T) {
 		start := time.Now()

@@ -178,7 +178,7 @@ func (s *spec) named(name, owner string) transport.Command {
 func (s *spec) replicated(cmd transport.Command) transport.Command {
 	if s.replicas > 0 {
 		cmd.Args = append(cmd.Args, "REPLICAS", strconv.Itoa(s.replicas), millis(s.within))
-		cmd.Waits = true
+		cmd.Waits, cmd.Takes = true, s.within
 	}
 	return cmd
 }

@@ -96,8 +96,12 @@ func (w *watcher) call(ctx context.Context, cmd transport.Command) (any, bool, e
 }
 
 func (w *watcher) leave(err error) {
-	if w.conn != nil {
+	switch {
+	case w.conn == nil:
+	case w.session && err != nil: // it may still be bound to the hold, or to one of its keys
+		w.conn.Close()
+	default:
 		finish(w.conn, err)
-		w.conn = nil
 	}
+	w.conn = nil
 }

@@ -110,7 +110,10 @@ func TestANodeThatDoesNotRespond(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locks := lockso.New(b, false)
+	locks, err := lockso.New(b, false)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer locks.Close()
 	ctx := background(t)
 	keys := map[string]string{} // a key of each node

@@ -42,7 +42,7 @@ func New(rdb redis.UniversalClient, options ...lockso.ClientOption) (*lockso.Cli
 	if err != nil {
 		return nil, err
 	}
-	return lockso.New(b, false, options...), nil
+	return lockso.New(b, false, options...)
 }
 
 func newBackend(rdb redis.UniversalClient) (*backend, error) {

@@ -39,7 +39,7 @@ func New(option rueidis.ClientOption, options ...lockso.ClientOption) (*lockso.C
 		b.address = strings.Join(option.InitAddress, ", ")
 		b.connectToNodes()
 	}
-	return lockso.New(b, true, options...), nil
+	return lockso.New(b, true, options...)
 }
 
 type backend struct {

@@ -9,9 +9,10 @@ import (
 // Command is one command for the server: its arguments, and which of them are keys.
 type Command struct {
 	Args  []string
-	First int  // the index of the first key in Args
-	Count int  // how many keys there are, starting at First; 0 if there is none
-	Waits bool // whether the server may block the command before it replies
+	First int           // the index of the first key in Args
+	Count int           // how many keys there are, starting at First; 0 if there is none
+	Waits bool          // whether the server may block the command before it replies
+	Takes time.Duration // how long it then waits for replicas
 }
 
 // Key is the key by which the command is routed in a cluster, or "".
