@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -148,4 +149,111 @@ func TestANodeThatDoesNotRespond(t *testing.T) {
 	if err := <-waiting; err == nil {
 		t.Error("acquired")
 	}
+}
+
+// slowly returns a backend whose replies arrive this much later, and the number of connections that it has opened.
+func slowly(t *testing.T, delay *atomic.Int64) (*backend, *atomic.Int64) {
+	var dialed atomic.Int64
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialed.Add(1)
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &slowConn{conn, delay}, err
+	}})
+	t.Cleanup(func() { rdb.Close() })
+	b, err := newBackend(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b, &dialed
+}
+
+type slowConn struct {
+	net.Conn
+	delay *atomic.Int64
+}
+
+func (c *slowConn) Read(p []byte) (int, error) {
+	time.Sleep(time.Duration(c.delay.Load()))
+	return c.Conn.Read(p)
+}
+
+// The caller's own limit for a short command, or its place in the queue for connections, says nothing about the server.
+func TestAShortDeadlineDoesNotConcernTheServer(t *testing.T) {
+	var delay atomic.Int64
+	b, dialed := slowly(t, &delay)
+	ctx := background(t)
+	conn, err := b.Conn(ctx, time.Minute, "key", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Keep()
+	before := dialed.Load()
+	delay.Store(int64(200 * time.Millisecond))
+	info := transport.Command{Args: []string{"LOCK.INFO", "key", "COUNT", "0"}, First: 1, Count: 1}
+	soon := func(cmd transport.Command) error {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		_, err := b.Do(ctx, cmd)
+		return err
+	}
+	if err := soon(info); err != context.DeadlineExceeded {
+		t.Error(err)
+	}
+	client, _ := b.find(ctx, "key")
+	n := b.node(client)
+	servertest.Eventually(t, "the late reply", func() bool { return len(n.short) == 0 })
+	for range cap(n.short) {
+		n.short <- struct{}{}
+	}
+	if err := soon(info); err != context.DeadlineExceeded {
+		t.Error(err)
+	}
+	for range cap(n.short) {
+		<-n.short
+	}
+	conn, err = b.Conn(ctx, 20*time.Millisecond, "key", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Keep()
+	if _, err := b.Do(ctx, info); err != nil || dialed.Load() != before {
+		t.Errorf("%v, %d connections instead of %d", err, dialed.Load(), before)
+	}
+}
+
+// Tries that give up leave connections that are opened to the end, for later ones, but not any number.
+func TestTriesDoNotLeaveManyConnections(t *testing.T) {
+	var delay, dialing atomic.Int64
+	b, _ := slowly(t, &delay)
+	ctx := background(t)
+	first, err := b.Conn(ctx, time.Minute, "key", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	client, _ := b.find(ctx, "key")
+	n := b.node(client)
+	n.options.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dialing.Add(1)
+		defer dialing.Add(-1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	var tries sync.WaitGroup
+	for range 50 {
+		tries.Add(1)
+		go func() {
+			defer tries.Done()
+			if _, err := b.Conn(ctx, 100*time.Millisecond, "key", ""); err != context.DeadlineExceeded {
+				t.Error(err)
+			}
+		}()
+	}
+	tries.Wait()
+	servertest.Eventually(t, "the others to end", func() bool { return dialing.Load() <= mostShort })
+	if dialing.Load() != mostShort || !n.ready.Load() {
+		t.Errorf("%d connections are opened", dialing.Load())
+	}
+	servertest.Eventually(t, "those to end, too", func() bool { return dialing.Load() == 0 })
 }

@@ -20,13 +20,16 @@ import (
 )
 
 const (
-	// How many connections there are at most for short commands, to each server.
+	// How many connections there are at most for short commands, to each server, and how many that are opened although
+	// nobody waits for them any more.
 	mostShort = 16
 	// How many idle connections are kept for later waits, and for how long.
 	mostIdle    = 16
 	longestIdle = 30 * time.Second
 	// The limit for the reply to a short command, and for writing a command.
 	shortWithin = 3 * time.Second
+	// A time-out that is shorter than this says nothing about the server.
+	brief = time.Second
 	// The limit for connecting, also if nobody waits for it any more.
 	longest = 5 * time.Second
 )
@@ -117,32 +120,55 @@ type backend struct {
 	nodes   sync.Map     // the *node for each address
 
 	mu     sync.Mutex
-	idle   []*wire // the one that was used last is at the end
+	idle   []*link // the one that was used last is at the end
 	closed bool
 }
 
-// node is what is known about the connections for short commands to a server.
+// node is what is known about the connections to a server.
 type node struct {
-	ready   atomic.Bool   // one is open
+	ready   atomic.Bool   // one for short commands is open
 	opening chan struct{} // held while the first one is opened
+	short   chan struct{} // held by each short command
+	late    chan struct{} // held by what nobody waits for any more
+	options *redis.Options
 }
 
 func (b *backend) node(client *redis.Client) *node {
 	n, found := b.nodes.Load(client.Options().Addr)
 	if !found {
-		n, _ = b.nodes.LoadOrStore(client.Options().Addr, &node{opening: make(chan struct{}, 1)})
+		options := own(client.Options())
+		options.ReadTimeout, options.PoolSize = -1, 1 // the deadline of the context limits reads
+		n, _ = b.nodes.LoadOrStore(options.Addr, &node{opening: make(chan struct{}, 1),
+			short: make(chan struct{}, mostShort), late: make(chan struct{}, mostShort), options: options})
 	}
 	return n.(*node)
 }
 
 func (b *backend) Do(ctx context.Context, cmd transport.Command) (any, error) {
+	start := time.Now()
 	client, err := b.find(ctx, cmd.Key())
 	if err != nil {
-		return nil, b.failed(err)
+		return nil, b.failed(err, start)
 	}
-	reply, err := process(ctx, client, cmd)
-	b.node(client).ready.Store(!inTrouble(err))
-	return reply, b.failed(err)
+	n := b.node(client)
+	select { // the pool's own queue would not distinguish its time-out from the server's
+	case n.short <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	do := func(ctx context.Context) (any, error) {
+		defer func() { <-n.short }()
+		start := time.Now()
+		reply, err := process(ctx, client, cmd)
+		if !slow(err) || time.Since(start) >= brief {
+			n.ready.Store(!inTrouble(err))
+		}
+		return reply, b.failed(err, start)
+	}
+	if end, _ := ctx.Deadline(); time.Until(end) >= brief {
+		return do(ctx)
+	}
+	return transport.Await(ctx, shortWithin, n.late, do, func(any) {}) // because a time-out closes the connection
 }
 
 func (b *backend) Address(key string) string {
@@ -165,7 +191,7 @@ func (b *backend) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()
-	b.remove(func(*wire) bool { return true })
+	b.remove(func(*link) bool { return true })
 	return b.close()
 }
 
@@ -186,12 +212,17 @@ func process(ctx context.Context, to processor, cmd transport.Command) (any, err
 	return c.Val(), err
 }
 
-// failed marks error replies of the server; every other error is a lost connection. A cluster's nodes are looked up
-// again if the error may mean that they have changed.
-func (b *backend) failed(err error) error {
-	if inTrouble(err) {
+// failed returns the error of what began at this time. A cluster's nodes are looked up again if the error may mean that they
+// have changed.
+func (b *backend) failed(err error, start time.Time) error {
+	if inTrouble(err) && (!slow(err) || time.Since(start) >= brief) {
 		b.reload()
 	}
+	return marked(err)
+}
+
+// marked marks error replies of the server; every other error is a lost connection.
+func marked(err error) error {
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		return &transport.ServerError{Reply: reply}
@@ -219,8 +250,8 @@ func slow(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// wire is one connection: a client whose pool has one connection, because a client can be closed during a read.
-type wire struct {
+// link is one connection: a client whose pool has one connection, because a client can be closed during a read.
+type link struct {
 	client  *redis.Client
 	conn    *redis.Conn // always the same connection: a session is bound to it
 	address string
@@ -229,48 +260,51 @@ type wire struct {
 
 // Conn returns an idle connection to the node, or makes one.
 func (b *backend) Conn(ctx context.Context, within time.Duration, key, address string) (transport.Conn, error) {
-	if !b.cluster {
-		client, _ := b.find(ctx, key)
-		if b.node(client).ready.Load() {
-			if w := b.pop(cmp.Or(address, client.Options().Addr)); w != nil {
-				return &conn{backend: b, wire: w}, nil
-			}
+	start := time.Now()
+	if b.cluster {
+		limited, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		ctx = limited
+	}
+	client, err := b.find(ctx, key)
+	if err != nil {
+		return nil, b.failed(err, start)
+	}
+	n := b.node(client)
+	address = cmp.Or(address, n.options.Addr)
+	if n.ready.Load() {
+		if l := b.pop(address); l != nil {
+			return &conn{backend: b, link: l}, nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	client, err := b.find(ctx, key)
-	if err != nil {
-		return nil, b.failed(err)
+	within = max(within, longest)
+	if err := n.prepare(ctx, within, client); err != nil {
+		return nil, b.failed(err, start)
 	}
-	if err := b.prepare(ctx, client); err != nil {
-		return nil, b.failed(err)
+	if l := b.pop(address); l != nil {
+		return &conn{backend: b, link: l}, nil
 	}
-	options := own(client.Options())
-	options.ReadTimeout, options.PoolSize = -1, 1 // the deadline of the context limits reads
-	options.Addr = cmp.Or(address, options.Addr)
-	if w := b.pop(options.Addr); w != nil {
-		return &conn{backend: b, wire: w}, nil
-	}
-	// A server that does not respond would be waited for as long as for a lock.
-	w, err := await(ctx, b.push, func(ctx context.Context) (*wire, error) {
-		client := redis.NewClient(options)
-		w := &wire{client: client, conn: client.Conn(), address: options.Addr}
-		err := w.conn.Ping(ctx).Err()
+	l, err := transport.Await(ctx, within, n.late, func(ctx context.Context) (*link, error) {
+		options := *n.options
+		options.Addr = address
+		client := redis.NewClient(&options)
+		l := &link{client: client, conn: client.Conn(), address: address}
+		err := l.conn.Ping(ctx).Err() // a server that does not respond would be waited for as long as for a lock
 		if err != nil {
 			client.Close()
 		}
-		return w, err
-	})
+		return l, err
+	}, b.push)
 	if err != nil {
-		return nil, b.failed(err)
+		return nil, b.failed(err, start)
 	}
-	return &conn{backend: b, wire: w}, nil
+	return &conn{backend: b, link: l}, nil
 }
 
 // prepare opens a connection for short commands, before waits take the last one that the server accepts.
-func (b *backend) prepare(ctx context.Context, client *redis.Client) error {
-	n := b.node(client)
+func (n *node) prepare(ctx context.Context, within time.Duration, client *redis.Client) error {
 	if n.ready.Load() {
 		return nil
 	}
@@ -283,64 +317,37 @@ func (b *backend) prepare(ctx context.Context, client *redis.Client) error {
 	if n.ready.Load() {
 		return nil
 	}
-	_, err := await(ctx, func(string) { n.ready.Store(true) }, func(ctx context.Context) (string, error) { return client.Ping(ctx).Result() })
+	ping := func(ctx context.Context) (string, error) { return client.Ping(ctx).Result() }
+	_, err := transport.Await(ctx, within, n.late, ping, func(string) { n.ready.Store(true) })
 	n.ready.Store(err == nil)
 	return err
 }
 
-// await calls a function that connects, and waits for it until ctx ends. Then that continues, and its result is kept: a
-// try on a slow network has no time to connect, and the next one needs what it began.
-func await[T any](ctx context.Context, keep func(T), connect func(context.Context) (T, error)) (T, error) {
-	type result struct {
-		made T
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
-		defer cancel()
-		made, err := connect(long)
-		done <- result{made, err}
-	}()
-	select {
-	case r := <-done:
-		return r.made, r.err
-	case <-ctx.Done():
-	}
-	go func() {
-		if r := <-done; r.err == nil {
-			keep(r.made)
-		}
-	}()
-	var none T
-	return none, ctx.Err()
-}
-
-func (b *backend) pop(address string) *wire {
+func (b *backend) pop(address string) *link {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := len(b.idle) - 1; i >= 0; i-- {
-		if w := b.idle[i]; w.address == address && time.Since(w.since) < longestIdle {
+		if l := b.idle[i]; l.address == address && time.Since(l.since) < longestIdle {
 			b.idle = append(b.idle[:i], b.idle[i+1:]...)
-			return w
+			return l
 		}
 	}
 	return nil
 }
 
 // push keeps a connection for the next wait, and closes those that have been idle for too long.
-func (b *backend) push(w *wire) {
-	w.since = time.Now()
+func (b *backend) push(l *link) {
+	l.since = time.Now()
 	b.mu.Lock()
-	b.idle = append(b.idle, w)
+	b.idle = append(b.idle, l)
 	b.mu.Unlock()
-	b.remove(func(w *wire) bool { return b.closed || len(b.idle) > mostIdle || time.Since(w.since) > longestIdle })
+	b.remove(func(l *link) bool { return b.closed || len(b.idle) > mostIdle || time.Since(l.since) > longestIdle })
 }
 
 // remove closes idle connections; b.mu is locked while their removal is decided, but not while they are closed.
-func (b *backend) remove(needless func(*wire) bool) {
+func (b *backend) remove(needless func(*link) bool) {
 	b.mu.Lock()
-	var closing []*wire
+	var closing []*link
 	for i := 0; i < len(b.idle); {
 		if needless(b.idle[i]) {
 			closing = append(closing, b.idle[i])
@@ -350,35 +357,37 @@ func (b *backend) remove(needless func(*wire) bool) {
 		}
 	}
 	b.mu.Unlock()
-	for _, w := range closing {
-		w.client.Close()
+	for _, l := range closing {
+		l.client.Close()
 	}
 }
 
 // conn is a transport.Conn.
 type conn struct {
 	backend *backend
-	wire    *wire
+	link    *link
 	done    atomic.Bool // kept or closed
 }
 
 func (c *conn) Do(ctx context.Context, cmd transport.Command) (any, error) {
-	reply, err := process(ctx, c.wire.conn, cmd)
-	if inTrouble(err) && !slow(err) && !redis.HasErrorPrefix(err, "MOVED") && !c.done.Load() {
-		// The idle connections to the same node were probably lost for the same reason.
-		c.backend.remove(func(w *wire) bool { return w.address == c.wire.address })
+	reply, err := process(ctx, c.link.conn, cmd)
+	if inTrouble(err) && !slow(err) && !c.done.Load() {
+		if !redis.HasErrorPrefix(err, "MOVED") { // the idle connections to the same node were probably lost for the same reason
+			c.backend.remove(func(l *link) bool { return l.address == c.link.address })
+		}
+		c.backend.reload()
 	}
-	return reply, c.backend.failed(err)
+	return reply, marked(err)
 }
 
 func (c *conn) Close() {
 	if !c.done.Swap(true) {
-		c.wire.client.Close()
+		c.link.client.Close()
 	}
 }
 
 func (c *conn) Keep() {
 	if !c.done.Swap(true) {
-		c.backend.push(c.wire)
+		c.backend.push(c.link)
 	}
 }

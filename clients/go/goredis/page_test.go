@@ -36,7 +36,7 @@ func readme(ctx context.Context, work func(context.Context) error) error {
 		return err
 	}
 
-	return lock.Do(ctx, work) // or so; the context of work also ends when the lock is lost
+	return lock.Do(ctx, work) // the same in one call; the context of work also ends when the lock is lost
 }
 
 func Example_readme() {

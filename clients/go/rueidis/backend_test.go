@@ -3,6 +3,7 @@ package rueidis
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"lockso"
 	"lockso/internal/servertest"
 	"lockso/internal/transport"
 )
@@ -26,17 +28,21 @@ func slowTo(slow *atomic.Bool, dialed chan<- struct{}, closed <-chan struct{}) r
 		}}
 }
 
+// connected is a backend with this option.
+func connected(t *testing.T, option rueidis.ClientOption) *backend {
+	b, err := newBackend(option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
 // The second caller in the library waits for the connection that the first one makes, without regard to its context.
 func TestAShortDeadlineIsKept(t *testing.T) {
 	var slow atomic.Bool
 	dialed, closed := make(chan struct{}, 100), make(chan struct{})
-	option := slowTo(&slow, dialed, closed)
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	b := &backend{client: client}
+	b := connected(t, slowTo(&slow, dialed, closed))
 	ping := transport.Command{Args: []string{"EXISTS", "key"}, First: 1, Count: 1}
 	within := func(d time.Duration) (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -116,5 +122,96 @@ func (c *deafConn) Read(p []byte) (int, error) {
 		if err != nil || !c.silent.Load() {
 			return n, err
 		}
+	}
+}
+
+// As long as the server does not respond to connections, tries begin only some of them.
+func TestTriesDoNotLeaveManyConnections(t *testing.T) {
+	var slow atomic.Bool
+	dialed, closed := make(chan struct{}, 100), make(chan struct{})
+	b := connected(t, slowTo(&slow, dialed, closed))
+	slow.Store(true)
+	defer close(closed)
+	for i := range 3 * mostLate {
+		if _, err := b.Conn(context.Background(), 10*time.Millisecond, "key", ""); err != context.DeadlineExceeded {
+			t.Error(i, err)
+		}
+		want := min(i+1, mostLate)
+		servertest.Eventually(t, "a try that is given up", func() bool { return len(b.late) >= want })
+	}
+	if len(dialed) != mostLate {
+		t.Errorf("%d connections", len(dialed))
+	}
+}
+
+// The limit for a short command does not close the connection of the others.
+func TestAShortDeadlineClosesNoConnection(t *testing.T) {
+	var dials atomic.Int64
+	b := connected(t, rueidis.ClientOption{InitAddress: []string{servertest.Address},
+		DialCtxFn: func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			dials.Add(1)
+			return dialer.DialContext(ctx, "tcp", address)
+		}})
+	id := func() any {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		got, err := b.Do(ctx, transport.Command{Args: []string{"CLIENT", "ID"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	first, before := id(), dials.Load()
+	servertest.Server.Val("CLIENT", "PAUSE", "300", "ALL")
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := b.Do(ctx, transport.Command{Args: []string{"EXISTS", "key"}, First: 1, Count: 1}); err != context.DeadlineExceeded {
+		t.Error(err)
+	}
+	if last := id(); last != first || dials.Load() != before {
+		t.Errorf("connection %v, then %v", first, last)
+	}
+}
+
+// After the server has closed all connections, that for the release is opened before that of the wait.
+func TestTheConnectionForTheReleaseIsOpenedFirst(t *testing.T) {
+	var allowed, refused atomic.Int64
+	allowed.Store(1000)
+	locks, err := New(rueidis.ClientOption{InitAddress: []string{servertest.Address},
+		DialCtxFn: func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if allowed.Add(-1) < 0 {
+				refused.Add(1)
+				return nil, errors.New("full")
+			}
+			return dialer.DialContext(ctx, "tcp", address)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	servertest.Server.Val("LOCK.ACQUIRE", t.Name(), "another")
+	granted := make(chan *lockso.Hold)
+	go func() {
+		hold, err := locks.Lock(t.Name()).Lock(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		granted <- hold
+	}()
+	waiting := func() bool {
+		return servertest.Server.Val("LOCK.INFO", t.Name()).([]any)[5] == int64(1)
+	}
+	servertest.Eventually(t, "the wait", waiting)
+	allowed.Store(1)
+	servertest.Server.Val("CLIENT", "KILL", "TYPE", "normal")
+	servertest.Eventually(t, "a connection that is refused", func() bool { return refused.Load() > 0 })
+	if waiting() {
+		t.Error("it waits, without a connection for the release")
+	}
+	allowed.Store(1000)
+	servertest.Server.Val("LOCK.RELEASE", t.Name(), "another")
+	if err := (<-granted).Unlock(context.Background()); err != nil {
+		t.Error(err)
 	}
 }

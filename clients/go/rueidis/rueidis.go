@@ -3,6 +3,10 @@ package rueidis
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -20,6 +24,14 @@ import (
 //
 // The error is that of rueidis.NewClient, which connects at once.
 func New(option rueidis.ClientOption, options ...lockso.ClientOption) (*lockso.Client, error) {
+	b, err := newBackend(option)
+	if err != nil {
+		return nil, err
+	}
+	return lockso.New(b, true, options...)
+}
+
+func newBackend(option rueidis.ClientOption) (*backend, error) {
 	option.DisableRetry, option.DisableCache = true, true
 	option.ReplicaOnly, option.SendToReplicas, option.DisableAutoPipelining = false, nil, false
 	option.PipelineMultiplex = -1 // one connection, which is open before a wait needs it
@@ -30,21 +42,66 @@ func New(option rueidis.ClientOption, options ...lockso.ClientOption) (*lockso.C
 	if option.Sentinel.MasterSet != "" && refresh.IsValid() && refresh.IsZero() {
 		refresh.Set(reflect.ValueOf(time.Second))
 	}
+	b := &backend{late: make(chan struct{}, mostLate)}
+	option.DialCtxFn = b.counted(option)
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{client: client}
+	b.client = client
 	if client.Mode() == rueidis.ClientModeCluster {
 		b.address = strings.Join(option.InitAddress, ", ")
 		b.connectToNodes()
 	}
-	return lockso.New(b, true, options...)
+	return b, nil
 }
+
+const (
+	// The limits for a short command, and for connecting, if nobody waits for it any more, and how many of these there are.
+	shortWithin = 3 * time.Second
+	longest     = 5 * time.Second
+	mostLate    = 16
+	// A time-out that is shorter than this says nothing about the server.
+	brief = time.Second
+)
 
 type backend struct {
 	client  rueidis.Client
-	address string // of a cluster's nodes
+	address string        // of a cluster's nodes
+	late    chan struct{} // held by what nobody waits for any more
+
+	lost  atomic.Int64 // how many connections the server has closed
+	known atomic.Int64 // how many of them when the connection for short commands was last seen to be open
+}
+
+// counted returns a function that connects as the library does with this option, and counts the connections that are lost.
+func (b *backend) counted(option rueidis.ClientOption) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (conn net.Conn, err error) {
+		switch {
+		case option.DialCtxFn != nil:
+			conn, err = option.DialCtxFn(ctx, address, dialer, config)
+		case option.DialFn != nil:
+			conn, err = option.DialFn(address, dialer, config)
+		case config != nil:
+			conn, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", address)
+		default:
+			conn, err = dialer.DialContext(ctx, "tcp", address)
+		}
+		return &countedConn{conn, &b.lost}, err
+	}
+}
+
+type countedConn struct {
+	net.Conn
+	lost *atomic.Int64
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.lost.Add(1)
+	}
+	return n, err
 }
 
 // connectToNodes opens the connection for short commands to each node of a cluster, before waits take the last one that
@@ -63,55 +120,63 @@ func (b *backend) connectToNodes() {
 	all.Wait()
 }
 
-// Do waits for a connection that another caller makes, without regard to ctx. So a short deadline is kept here.
+// Do waits for a connection that another caller makes, without regard to ctx, and a time-out may close the connection. So a
+// short deadline is kept here, and each one while the connection is lost.
 func (b *backend) Do(ctx context.Context, cmd transport.Command) (any, error) {
-	if end, _ := ctx.Deadline(); time.Until(end) >= time.Second {
-		return reply(b.client.Do(ctx, b.build(cmd)))
+	do := func(ctx context.Context) (any, error) { return reply(b.client.Do(ctx, b.build(cmd))) }
+	if end, _ := ctx.Deadline(); time.Until(end) >= brief && b.lost.Load() == b.known.Load() {
+		return do(ctx)
 	}
-	result, err := await(ctx, func() rueidis.RedisResult { return b.client.Do(ctx, b.build(cmd)) }, func(rueidis.RedisResult) {})
-	if err != nil {
-		return nil, err
-	}
-	return reply(result)
-}
-
-// await waits for a function of the library until ctx ends. Its result is given to late, if it is.
-func await[T any](ctx context.Context, call func() T, late func(T)) (T, error) {
-	done := make(chan T, 1)
-	go func() { done <- call() }()
-	select {
-	case got := <-done:
-		return got, nil
-	case <-ctx.Done():
-	}
-	go func() { late(<-done) }()
-	var none T
-	return none, ctx.Err()
+	return transport.Await(ctx, shortWithin, b.late, do, func(any) {})
 }
 
 // Conn takes a connection out of the pool of the library, which makes one if there is none, and whose first command
 // returns the error if it could not. Dedicate ignores contexts.
-func (b *backend) Conn(ctx context.Context, within time.Duration, _, address string) (transport.Conn, error) {
+func (b *backend) Conn(ctx context.Context, within time.Duration, key, address string) (transport.Conn, error) {
 	from := b.client
 	if address != "" {
 		if node, ok := from.Nodes()[address]; ok {
 			from = node
 		}
 	}
-	dedicate := func() *conn {
-		wire, keep := from.Dedicate()
-		return &conn{backend: b, wire: wire, keep: keep}
-	}
-	if b.address != "" && from == b.client { // a cluster: it connects at the first command
-		return dedicate(), nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	c, err := await(ctx, dedicate, (*conn).Keep)
-	if err != nil {
-		return nil, err
+	if lost := b.lost.Load(); from != b.client || lost != b.known.Load() {
+		if err := b.prepare(ctx, lost, from, key); err != nil {
+			return nil, err
+		}
 	}
-	return c, nil
+	dedicate := func(context.Context) (transport.Conn, error) {
+		dedicated, keep := from.Dedicate()
+		return &conn{backend: b, dedicated: dedicated, keep: keep}, nil
+	}
+	if b.address != "" && from == b.client { // a cluster: it connects at the first command
+		return dedicate(ctx)
+	}
+	if within < brief { // a try: others may have left enough
+		select {
+		case b.late <- struct{}{}:
+			<-b.late
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return transport.Await(ctx, longest, b.late, dedicate, transport.Conn.Keep)
+}
+
+// prepare opens the connection for short commands about the key, before waits take the last one that the server accepts,
+// and in a cluster also those to the other nodes. It is needed on a new node, and after this number of losses.
+func (b *backend) prepare(ctx context.Context, lost int64, to rueidis.Client, key string) error {
+	ping := transport.Command{Args: []string{"PING", key}, First: 1, Count: 1}
+	_, err := transport.Await(ctx, longest, b.late, func(ctx context.Context) (any, error) {
+		return reply(to.Do(ctx, b.build(ping)))
+	}, func(any) {})
+	if err != nil {
+		b.lost.Add(1)
+	} else if b.known.Swap(lost) != lost && b.address != "" {
+		go b.connectToNodes()
+	}
+	return err
 }
 
 func (b *backend) Address(string) string {
@@ -158,19 +223,19 @@ func reply(result rueidis.RedisResult) (any, error) {
 
 // conn is a transport.Conn: a dedicated connection.
 type conn struct {
-	backend *backend
-	wire    rueidis.DedicatedClient
-	keep    func()
-	done    atomic.Bool // kept or closed
+	backend   *backend
+	dedicated rueidis.DedicatedClient
+	keep      func()
+	done      atomic.Bool // kept or closed
 }
 
 func (c *conn) Do(ctx context.Context, cmd transport.Command) (any, error) {
-	return reply(c.wire.Do(ctx, c.backend.build(cmd)))
+	return reply(c.dedicated.Do(ctx, c.backend.build(cmd)))
 }
 
 func (c *conn) Close() {
 	if !c.done.Swap(true) {
-		go c.wire.Close() // which waits for a server that does not respond
+		go c.dedicated.Close() // which waits for a server that does not respond
 	}
 }
 

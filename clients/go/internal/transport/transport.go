@@ -57,3 +57,39 @@ type ServerError struct{ Reply error }
 
 func (e *ServerError) Error() string { return e.Reply.Error() }
 func (e *ServerError) Unwrap() error { return e.Reply }
+
+// Await calls a function that connects, or that may not regard its context, and waits for it until ctx ends. Then it
+// continues in the background until within has elapsed, and its result is given to late, if it succeeds: a try on a slow
+// network has no time to connect, and the next one needs what it began. If there is no room, its context ends too.
+func Await[T any](ctx context.Context, within time.Duration, room chan struct{}, call func(context.Context) (T, error), late func(T)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	long, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	done := make(chan result, 1)
+	go func() {
+		value, err := call(long)
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		cancel()
+		return r.value, r.err
+	case <-ctx.Done():
+	}
+	go func() {
+		defer cancel()
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+		default:
+			cancel()
+		}
+		if r := <-done; r.err == nil {
+			late(r.value)
+		}
+	}()
+	var none T
+	return none, ctx.Err()
+}
