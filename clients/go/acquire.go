@@ -44,11 +44,11 @@ func (a *acquisition) limit(wait time.Duration) {
 		a.wait = max(left, 1)
 	}
 	if a.wait < 0 || a.wait > 10000*day {
-		a.wait = forEver
+		a.wait = noLimit
 		return
 	}
 	a.limited, a.ends = true, a.began.Add(a.wait)
-	a.replyBy = a.ends.Add(lateReply)
+	a.replyBy = a.ends.Add(replyTolerance)
 	if ok && wait == 0 && deadline.Before(a.replyBy) {
 		a.replyBy = deadline
 	}
@@ -60,7 +60,7 @@ func (a *acquisition) run() (*hold, error) {
 	for p := (pause{}); ; {
 		sent := time.Now()
 		conn, err := a.client.backend.Conn(a.ctx, a.connectWithin(), a.spec.keys[0], to.address)
-		got, block := answer{err: err}, forEver
+		got, block := answer{err: err}, noLimit
 		if err == nil {
 			a.client.connected.Store(true)
 			var timeout time.Duration
@@ -116,7 +116,7 @@ func (a *acquisition) connectWithin() time.Duration {
 	if until, limited := a.retryUntil(); a.wait == 0 {
 		left = time.Until(a.replyBy)
 	} else if limited {
-		left = time.Until(until.Add(lateReply))
+		left = time.Until(until.Add(replyTolerance))
 	}
 	return max(time.Millisecond, min(left, a.client.connectTimeout))
 }
@@ -139,12 +139,12 @@ func (a *acquisition) sleep(p *pause) bool {
 // The server must not end a fair wait early, because the waiter would lose its place in the queue. So the package ends
 // the blocking call by closing the connection, and the next call finds the place again.
 func (a *acquisition) nextBlock() (block, timeout time.Duration) {
-	left := forEver
+	left := noLimit
 	if a.limited {
 		left = max(0, time.Until(a.ends))
 	}
-	if left != forEver && left <= a.spec.maxBlock {
-		return left, max(time.Until(a.replyBy), lateReply/2) + a.spec.within
+	if left != noLimit && left <= a.spec.maxBlock {
+		return left, max(time.Until(a.replyBy), replyTolerance/2) + a.spec.within
 	}
 	if a.spec.fair {
 		return left, a.spec.maxBlock
@@ -178,7 +178,7 @@ func (a *acquisition) send(conn transport.Conn, to route, block, timeout time.Du
 	answers <- answer{reply, err}
 	select {
 	case <-done:
-	case <-time.After(lateHolders - lateReply):
+	case <-time.After(holdersTolerance - replyTolerance):
 		a.client.background(func() { <-done })
 	}
 	return answer{}, a.failure()
@@ -212,7 +212,7 @@ func (a *acquisition) deadline() []error {
 		select {
 		case <-a.ctx.Done():
 			return []error{context.DeadlineExceeded, context.Cause(a.ctx)}
-		case <-time.After(lateHolders - lateReply): // the server's clock was faster
+		case <-time.After(holdersTolerance - replyTolerance): // the server's clock was faster
 		}
 	}
 	return []error{context.DeadlineExceeded}
@@ -228,7 +228,7 @@ func (a *acquisition) verdict(got answer, connected bool, block, waited time.Dur
 	case got.err != nil:
 		a.cause = got.err
 		// A call that failed at once had an old connection.
-		if a.timedOut() && (a.tries > 1 || !connected || waited > lateReply/2) {
+		if a.timedOut() && (a.tries > 1 || !connected || waited > replyTolerance/2) {
 			return a.failure()
 		}
 		a.warn(connected || a.client.connected.Load())
@@ -238,7 +238,7 @@ func (a *acquisition) verdict(got answer, connected bool, block, waited time.Dur
 	switch {
 	case a.timedOut() || block == 0:
 		return a.failure()
-	case block == forEver || waited < block-10*time.Millisecond: // another client ended the wait by LOCK.CANCEL
+	case block == noLimit || waited < block-10*time.Millisecond: // another client ended the wait by LOCK.CANCEL
 		return a.spec.notAcquired(time.Since(a.began), nil).heldBy(a.holders())
 	}
 	return nil
@@ -256,9 +256,9 @@ func (a *acquisition) warn(connected bool) {
 
 // holders requests who holds the lock, in what is left of the time by which an acquisition may be late.
 func (a *acquisition) holders() (owners []string) {
-	by := time.Now().Add(lateHolders)
+	by := time.Now().Add(holdersTolerance)
 	if a.timedOut() {
-		by = a.ends.Add(lateHolders)
+		by = a.ends.Add(holdersTolerance)
 	}
 	ctx, cancel := a.client.within(a.ctx, time.Until(by))
 	defer cancel()
@@ -278,9 +278,9 @@ func (a *acquisition) settle(err error) error {
 	if !a.unsure {
 		return err
 	}
-	enough := lateReply
+	enough := replyTolerance
 	if a.timedOut() {
-		enough = time.Until(a.ends.Add(lateHolders))
+		enough = time.Until(a.ends.Add(holdersTolerance))
 	}
 	select {
 	case <-a.client.background(func() { a.giveUp(nil, nil) }):
@@ -297,7 +297,7 @@ func (a *acquisition) giveUp(pending <-chan answer, conn transport.Conn) {
 	var patience *time.Timer
 	if pending != nil {
 		// A connection that receives no reply although its wait was cancelled is considered dead.
-		patience = time.AfterFunc(lateReply, conn.Close)
+		patience = time.AfterFunc(replyTolerance, conn.Close)
 	}
 	answered := func(got answer) {
 		patience.Stop()
@@ -318,7 +318,7 @@ func (a *acquisition) giveUp(pending <-chan answer, conn transport.Conn) {
 		}
 		delay := p.next()
 		if a.unsure {
-			delay = max(delay, late)
+			delay = max(delay, tolerance)
 		}
 		select {
 		case got := <-pending:

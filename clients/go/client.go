@@ -29,21 +29,19 @@ import (
 )
 
 const (
-	forEver = time.Duration(-1)
+	noLimit = time.Duration(-1)
 	day     = 24 * time.Hour
 
 	// How late Lock returns at most: the reply to its last request, or to a request that was cancelled, is waited for
-	// until lateReply, the holders until lateHolders, and the rest is for what the machine is late.
-	late        = 100 * time.Millisecond
-	lateReply   = 60 * time.Millisecond
-	lateHolders = 80 * time.Millisecond
+	// until replyTolerance, the holders until holdersTolerance, and the rest is for what the machine is late.
+	tolerance        = 100 * time.Millisecond
+	replyTolerance   = 60 * time.Millisecond
+	holdersTolerance = 80 * time.Millisecond
 	// How late the reply may be at the end of a blocking call that is not the last one, before its connection is
 	// considered lost.
 	slack = 2 * time.Second
 	// How long Unlock waits after its context has ended, and Close for what is in progress.
 	closeTimeout = 2 * time.Second
-	// How long a short command may take before it is sent again on another connection.
-	shortTimeout = 3 * time.Second
 )
 
 // Client creates locks. Many goroutines may use it at once.
@@ -267,7 +265,7 @@ func (c *Client) Multi(keys []string, options ...Option) *Lock {
 
 func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
 	s.keys = keys
-	s.maxBlock, s.lease, s.wait, s.renew, s.permits = 30*time.Second, 30*time.Second, forEver, true, 1
+	s.maxBlock, s.lease, s.wait, s.renew, s.permits = 30*time.Second, 30*time.Second, noLimit, true, 1
 	for _, option := range options {
 		option.apply(s)
 	}
@@ -294,7 +292,7 @@ func (c *core) call(ctx context.Context, cmd transport.Command) (reply any, rese
 func (c *core) once(ctx context.Context, cmd transport.Command, to route) (any, error) {
 	end, _ := ctx.Deadline() // there is always one
 	left := time.Until(end)
-	if limit := shortTimeout + cmd.Takes; left > limit {
+	if limit := transport.ShortWithin + cmd.Takes; left > limit {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()

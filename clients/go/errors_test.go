@@ -107,7 +107,7 @@ func TestNoServer(t *testing.T) {
 		_, err := c.Lock("k").Lock(background)
 		isErr(t, err, ErrConnection, errDial)
 		wantText(t, err, `lock "k": no connection: `+text)
-		took(t, start, 5*time.Second, 5*time.Second+late)
+		took(t, start, 5*time.Second, 5*time.Second+tolerance)
 		wantLog(t, f, "") // nor is there anything to cancel
 	})
 	bubble(t, "a limit", func(t *testing.T) {
@@ -117,11 +117,11 @@ func TestNoServer(t *testing.T) {
 			f.dial = func() error { return dial }
 			_, err := c.Lock("k", Wait(3*time.Second)).Lock(background)
 			isErr(t, err, ErrNotAcquired, ErrConnection, context.DeadlineExceeded)
-			took(t, start, 3*time.Second, 3*time.Second+late)
+			took(t, start, 3*time.Second, 3*time.Second+tolerance)
 			start = time.Now()
 			_, err = c.Lock("k").TryLock(background)
 			isErr(t, err, ErrConnection)
-			took(t, start, 0, late)
+			took(t, start, 0, tolerance)
 		}
 	})
 	for _, limit := range []time.Duration{10 * time.Millisecond, time.Second} {
@@ -133,7 +133,7 @@ func TestNoServer(t *testing.T) {
 			defer cancel()
 			_, err := c.Lock("k").TryLock(ctx)
 			isErr(t, err, ErrConnection)
-			took(t, start, 0, min(limit+lateReply/2, late))
+			took(t, start, 0, min(limit+replyTolerance/2, tolerance))
 		})
 	}
 	bubble(t, "a try that connects late, with a late reply and holders that are not reported", func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestNoServer(t *testing.T) {
 		f.info = hang{}
 		_, err := c.Multi([]string{"k", "l", "m"}).TryLock(background)
 		isErr(t, err, ErrNotAcquired)
-		took(t, start, 75*time.Millisecond, late)
+		took(t, start, 75*time.Millisecond, tolerance)
 	})
 	bubble(t, "cancelled while it connects", func(t *testing.T) {
 		start := time.Now()
@@ -151,7 +151,7 @@ func TestNoServer(t *testing.T) {
 		f.dial = func() error { return errSilent }
 		_, err := cancelAfter(c.Lock("k"), time.Second)
 		isErr(t, err, ErrNotAcquired, context.Canceled)
-		took(t, start, time.Second, time.Second+late)
+		took(t, start, time.Second, time.Second+tolerance)
 		wantText(t, err, `lock "k" was not acquired within 1 s: context canceled`)
 	})
 	bubble(t, "cancelled for a reason", func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestNoServer(t *testing.T) {
 			isErr(t, err, ErrNotAcquired, context.Canceled, why)
 			wantText(t, err, `lock "k" was not acquired`+within+`: shutting down`)
 		}
-		took(t, start, time.Second, time.Second+late)
+		took(t, start, time.Second, time.Second+tolerance)
 	})
 	bubble(t, "a deadline for a reason", func(t *testing.T) {
 		_, c := newFake(t, always(blocks{}))

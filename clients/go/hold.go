@@ -181,7 +181,7 @@ func (h *hold) unlock(ctx context.Context) error {
 		return err
 	}
 	result := make(chan error, 1)
-	h.client.background(func() { result <- h.release(max(time.Until(ends), shortTimeout), true, why) })
+	h.client.background(func() { result <- h.release(max(time.Until(ends), transport.ShortWithin), true, why) })
 	select {
 	case err = <-result:
 	case <-ctx.Done():

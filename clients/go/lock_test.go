@@ -288,7 +288,7 @@ func TestTheLastErrorWhenAWaitTimesOut(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": errCut, "LOCK.CANCEL": int64(0)}))
 		_, err := c.Lock("k", Wait(time.Second)).Lock(background)
 		isErr(t, err, ErrConnection, errCut)
-		took(t, start, time.Second, time.Second+late)
+		took(t, start, time.Second, time.Second+tolerance)
 		time.Sleep(time.Second)
 		if !strings.HasSuffix(f.log(), "\nLOCK.CANCEL k # RELEASE\nLOCK.CANCEL k # RELEASE") {
 			t.Errorf("not cancelled, and again a little later:\n%s", f.log())
@@ -307,7 +307,7 @@ func TestTheLastErrorWhenAWaitTimesOut(t *testing.T) {
 		_, c := newFake(t, always(hang{}))
 		_, err := c.Lock("k", Wait(time.Second)).Lock(background)
 		isErr(t, err, ErrConnection, ErrNotAcquired, context.DeadlineExceeded)
-		took(t, start, time.Second, time.Second+late)
+		took(t, start, time.Second, time.Second+tolerance)
 		time.Sleep(time.Minute) // until the lease has expired it tries to cancel the request
 	})
 	bubble(t, "no reply, and a wait that is a little longer than one blocking call", func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestTheLastErrorWhenAWaitTimesOut(t *testing.T) {
 			start := time.Now()
 			_, err := lock.Lock(background)
 			isErr(t, err, ErrConnection, ErrNotAcquired, context.DeadlineExceeded)
-			took(t, start, lock.spec.wait, lock.spec.wait+late)
+			took(t, start, lock.spec.wait, lock.spec.wait+tolerance)
 		}
 	})
 }

@@ -111,7 +111,7 @@ func Permits(permits int) Option {
 // expires returns whether nothing keeps the hold after its lease.
 func (s *spec) expires() bool { return !s.renew && !s.session }
 
-// acquire is the command that acquires the lock and blocks for this time at most; 0 does not block, forEver has no
+// acquire is the command that acquires the lock and blocks for this time at most; 0 does not block, noLimit has no
 // limit.
 func (s *spec) acquire(owner string, block time.Duration) transport.Command {
 	cmd := s.named(s.command, owner)
@@ -124,7 +124,7 @@ func (s *spec) acquire(owner string, block time.Duration) transport.Command {
 		cmd.Args = append(cmd.Args, "PX", millis(s.lease))
 	}
 	switch {
-	case block == forEver:
+	case block == noLimit:
 		cmd.Args = append(cmd.Args, "BLOCK", "0")
 	case block > 0:
 		cmd.Args = append(cmd.Args, "BLOCK", millis(block))

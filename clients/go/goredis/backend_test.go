@@ -251,8 +251,8 @@ func TestTriesDoNotLeaveManyConnections(t *testing.T) {
 		}()
 	}
 	tries.Wait()
-	servertest.Eventually(t, "the others to end", func() bool { return dialing.Load() <= mostShort })
-	if dialing.Load() != mostShort || !n.ready.Load() {
+	servertest.Eventually(t, "the others to end", func() bool { return dialing.Load() <= transport.MostLate })
+	if dialing.Load() != transport.MostLate || !n.ready.Load() {
 		t.Errorf("%d connections are opened", dialing.Load())
 	}
 	servertest.Eventually(t, "those to end, too", func() bool { return dialing.Load() == 0 })

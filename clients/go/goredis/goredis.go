@@ -20,18 +20,11 @@ import (
 )
 
 const (
-	// How many connections there are at most for short commands, to each server, and how many that are opened although
-	// nobody waits for them any more.
+	// How many connections there are at most for short commands, to each server.
 	mostShort = 16
 	// How many idle connections are kept for later waits, and for how long.
 	mostIdle    = 16
 	longestIdle = 30 * time.Second
-	// The limit for the reply to a short command, and for writing a command.
-	shortWithin = 3 * time.Second
-	// A time-out that is shorter than this says nothing about the server.
-	brief = time.Second
-	// The limit for connecting, also if nobody waits for it any more.
-	longest = 5 * time.Second
 )
 
 // New creates a client for locks with the settings of rdb: a *redis.Client, of a server or made by NewFailoverClient
@@ -83,7 +76,7 @@ func newBackend(rdb redis.UniversalClient) (*backend, error) {
 // settings are the options, of a server or of a cluster, that would disturb locks: retries, a small pool, time-outs,
 // pipelining, reads from replicas. Not every version of go-redis 9 has all of them.
 var settings = map[string]any{
-	"MaxRetries": -1, "DialerRetries": 1, "ContextTimeoutEnabled": true, "ReadTimeout": shortWithin, "WriteTimeout": shortWithin,
+	"MaxRetries": -1, "DialerRetries": 1, "ContextTimeoutEnabled": true, "ReadTimeout": transport.ShortWithin, "WriteTimeout": transport.ShortWithin,
 	"PoolSize": mostShort, "MinIdleConns": 0, "MaxIdleConns": 0, "MaxActiveConns": 0, "MaxConcurrentDials": 0,
 	"PoolTimeout": 0, "ConnMaxLifetime": 0, "ConnMaxLifetimeJitter": 0,
 	"PipelinePoolSize": -1, "AutoPipelineOptions": nil, "ClientSideCacheConfig": nil, "ClientSideCache": nil,
@@ -139,7 +132,7 @@ func (b *backend) node(client *redis.Client) *node {
 		options := own(client.Options())
 		options.ReadTimeout, options.PoolSize = -1, 1 // the deadline of the context limits reads
 		n, _ = b.nodes.LoadOrStore(options.Addr, &node{opening: make(chan struct{}, 1),
-			short: make(chan struct{}, mostShort), late: make(chan struct{}, mostShort), options: options})
+			short: make(chan struct{}, mostShort), late: make(chan struct{}, transport.MostLate), options: options})
 	}
 	return n.(*node)
 }
@@ -160,24 +153,20 @@ func (b *backend) Do(ctx context.Context, cmd transport.Command) (any, error) {
 		defer func() { <-n.short }()
 		start := time.Now()
 		reply, err := process(ctx, client, cmd)
-		if !slow(err) || time.Since(start) >= brief {
+		if !slow(err) || time.Since(start) >= transport.Brief {
 			n.ready.Store(!inTrouble(err))
 		}
 		return reply, b.failed(err, start)
 	}
-	if end, _ := ctx.Deadline(); time.Until(end) >= brief {
+	if end, _ := ctx.Deadline(); time.Until(end) >= transport.Brief {
 		return do(ctx)
 	}
-	return transport.Await(ctx, shortWithin, n.late, do, func(any) {}) // because a time-out closes the connection
+	return transport.Await(ctx, transport.ShortWithin, n.late, do, func(any) {}) // because a time-out closes the connection
 }
 
 func (b *backend) Address(key string) string {
-	if !b.cluster {
-		node, _ := b.find(context.Background(), key)
-		if master, ok := b.master.Load().(string); ok {
-			return master
-		}
-		return node.Options().Addr
+	if master, ok := b.master.Load().(string); ok {
+		return master
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
@@ -215,7 +204,7 @@ func process(ctx context.Context, to processor, cmd transport.Command) (any, err
 // failed returns the error of what began at this time. A cluster's nodes are looked up again if the error may mean that they
 // have changed.
 func (b *backend) failed(err error, start time.Time) error {
-	if inTrouble(err) && (!slow(err) || time.Since(start) >= brief) {
+	if inTrouble(err) && (!slow(err) || time.Since(start) >= transport.Brief) {
 		b.reload()
 	}
 	return marked(err)
@@ -279,7 +268,7 @@ func (b *backend) Conn(ctx context.Context, within time.Duration, key, address s
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	within = max(within, longest)
+	within = max(within, transport.Longest)
 	if err := n.prepare(ctx, within, client); err != nil {
 		return nil, b.failed(err, start)
 	}

@@ -132,14 +132,14 @@ func TestTriesDoNotLeaveManyConnections(t *testing.T) {
 	b := connected(t, slowTo(&slow, dialed, closed))
 	slow.Store(true)
 	defer close(closed)
-	for i := range 3 * mostLate {
+	for i := range 3 * transport.MostLate {
 		if _, err := b.Conn(context.Background(), 10*time.Millisecond, "key", ""); err != context.DeadlineExceeded {
 			t.Error(i, err)
 		}
-		want := min(i+1, mostLate)
+		want := min(i+1, transport.MostLate)
 		servertest.Eventually(t, "a try that is given up", func() bool { return len(b.late) >= want })
 	}
-	if len(dialed) != mostLate {
+	if len(dialed) != transport.MostLate {
 		t.Errorf("%d connections", len(dialed))
 	}
 }

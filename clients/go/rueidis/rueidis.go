@@ -42,7 +42,7 @@ func newBackend(option rueidis.ClientOption) (*backend, error) {
 	if option.Sentinel.MasterSet != "" && refresh.IsValid() && refresh.IsZero() {
 		refresh.Set(reflect.ValueOf(time.Second))
 	}
-	b := &backend{late: make(chan struct{}, mostLate)}
+	b := &backend{late: make(chan struct{}, transport.MostLate)}
 	option.DialCtxFn = b.counted(option)
 	client, err := rueidis.NewClient(option)
 	if err != nil {
@@ -55,15 +55,6 @@ func newBackend(option rueidis.ClientOption) (*backend, error) {
 	}
 	return b, nil
 }
-
-const (
-	// The limits for a short command, and for connecting, if nobody waits for it any more, and how many of these there are.
-	shortWithin = 3 * time.Second
-	longest     = 5 * time.Second
-	mostLate    = 16
-	// A time-out that is shorter than this says nothing about the server.
-	brief = time.Second
-)
 
 type backend struct {
 	client  rueidis.Client
@@ -124,10 +115,10 @@ func (b *backend) connectToNodes() {
 // short deadline is kept here, and each one while the connection is lost.
 func (b *backend) Do(ctx context.Context, cmd transport.Command) (any, error) {
 	do := func(ctx context.Context) (any, error) { return reply(b.client.Do(ctx, b.build(cmd))) }
-	if end, _ := ctx.Deadline(); time.Until(end) >= brief && b.lost.Load() == b.known.Load() {
+	if end, _ := ctx.Deadline(); time.Until(end) >= transport.Brief && b.lost.Load() == b.known.Load() {
 		return do(ctx)
 	}
-	return transport.Await(ctx, shortWithin, b.late, do, func(any) {})
+	return transport.Await(ctx, transport.ShortWithin, b.late, do, func(any) {})
 }
 
 // Conn takes a connection out of the pool of the library, which makes one if there is none, and whose first command
@@ -153,7 +144,7 @@ func (b *backend) Conn(ctx context.Context, within time.Duration, key, address s
 	if b.address != "" && from == b.client { // a cluster: it connects at the first command
 		return dedicate(ctx)
 	}
-	if within < brief { // a try: others may have left enough
+	if within < transport.Brief { // a try: others may have left enough
 		select {
 		case b.late <- struct{}{}:
 			<-b.late
@@ -161,14 +152,14 @@ func (b *backend) Conn(ctx context.Context, within time.Duration, key, address s
 			return nil, ctx.Err()
 		}
 	}
-	return transport.Await(ctx, longest, b.late, dedicate, transport.Conn.Keep)
+	return transport.Await(ctx, transport.Longest, b.late, dedicate, transport.Conn.Keep)
 }
 
 // prepare opens the connection for short commands about the key, before waits take the last one that the server accepts,
 // and in a cluster also those to the other nodes. It is needed on a new node, and after this number of losses.
 func (b *backend) prepare(ctx context.Context, lost int64, to rueidis.Client, key string) error {
 	ping := transport.Command{Args: []string{"PING", key}, First: 1, Count: 1}
-	_, err := transport.Await(ctx, longest, b.late, func(ctx context.Context) (any, error) {
+	_, err := transport.Await(ctx, transport.Longest, b.late, func(ctx context.Context) (any, error) {
 		return reply(to.Do(ctx, b.build(ping)))
 	}, func(any) {})
 	if err != nil {

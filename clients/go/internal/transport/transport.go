@@ -6,6 +6,17 @@ import (
 	"time"
 )
 
+const (
+	// ShortWithin is how long a short command may take before it is sent again on another connection.
+	ShortWithin = 3 * time.Second
+	// Longest is how long it may take to connect if nobody waits for it any more, and MostLate how many connections to a
+	// server are then being opened.
+	Longest  = 5 * time.Second
+	MostLate = 16
+	// Brief is what a time-out must last to say something about the server: a shorter one is the caller's own limit.
+	Brief = time.Second
+)
+
 // Command is one command for the server: its arguments, and which of them are keys.
 type Command struct {
 	Args  []string
