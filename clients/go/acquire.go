@@ -193,29 +193,31 @@ func (a *acquisition) failure() error {
 		return a.spec.closed()
 	case a.cancelled():
 		return a.spec.cancelled(waited, a.ctx)
-	case a.cause == nil && a.wait > 0:
-		return a.spec.notAcquired(a.wait, nil, a.deadline()...).heldBy(a.holders())
 	case a.cause == nil:
-		return a.spec.notAcquired(0, nil).heldBy(a.holders())
-	case a.wait > 0 && a.timedOut() && codeOf(a.cause) == "":
-		return a.spec.notAcquired(a.wait, a.cause, append(a.deadline(), ErrConnection)...)
+		return a.spec.notAcquired(a.wait, nil, a.deadline()...).heldBy(a.holders())
 	case a.wait > 0 && a.timedOut():
 		return a.spec.notAcquired(a.wait, a.cause, a.deadline()...)
 	}
 	return a.spec.wrap(a.cause, "")
 }
 
-// deadline is what the error for a wait that has timed out wraps: also the cause of the context's deadline, if that was
-// the limit.
-func (a *acquisition) deadline() []error {
+// deadline returns what the error for a wait that has timed out wraps, apart from a.cause: also the cause of the context's
+// deadline, if that was the limit.
+func (a *acquisition) deadline() (is []error) {
+	if a.wait > 0 {
+		is = append(is, context.DeadlineExceeded)
+	}
 	if end, ok := a.ctx.Deadline(); ok && !end.After(a.ends) {
 		select {
 		case <-a.ctx.Done():
-			return []error{context.DeadlineExceeded, context.Cause(a.ctx)}
+			is = append(is, context.Cause(a.ctx))
 		case <-time.After(holdersTolerance - replyTolerance): // the server's clock was faster
 		}
 	}
-	return []error{context.DeadlineExceeded}
+	if a.cause != nil && codeOf(a.cause) == "" {
+		is = append(is, ErrConnection)
+	}
+	return is
 }
 
 // verdict returns the error with which the acquisition ends after an attempt that got no grant, or nil if it continues.

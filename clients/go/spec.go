@@ -86,7 +86,8 @@ func Fenced() Option {
 	})
 }
 
-// NoRenew turns renewal off: the hold ends when its lease expires. It need not be released before.
+// NoRenew turns renewal off: the hold ends when its lease expires. It need not be released before. To know when, the
+// client assumes that the reply to a wait took a tenth of the lease at most.
 func NoRenew() Option { return option(func(s *spec) { s.renew = false }) }
 
 // Replicas requires that n replicas acknowledge the grant within this time, a day at most, and each renewal too. A grant
