@@ -61,13 +61,16 @@ type backend struct {
 	address string        // of a cluster's nodes
 	late    chan struct{} // held by what nobody waits for any more
 
-	lost  atomic.Int64 // how many connections the server has closed
-	known atomic.Int64 // how many of them when the connection for short commands was last seen to be open
+	connecting atomic.Int64 // how many connections are being made
+	lost       atomic.Int64 // how many connections the server has closed
+	known      atomic.Int64 // how many of them when the connection for short commands was last seen to be open
 }
 
-// counted returns a function that connects as the library does with this option, and counts the connections that are lost.
+// counted returns a function that connects as the library does with this option, and counts what connects, and the
+// connections that are lost.
 func (b *backend) counted(option rueidis.ClientOption) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	return func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (conn net.Conn, err error) {
+		b.connecting.Add(1)
 		switch {
 		case option.DialCtxFn != nil:
 			conn, err = option.DialCtxFn(ctx, address, dialer, config)
@@ -78,21 +81,35 @@ func (b *backend) counted(option rueidis.ClientOption) func(context.Context, str
 		default:
 			conn, err = dialer.DialContext(ctx, "tcp", address)
 		}
-		return &countedConn{conn, &b.lost}, err
+		if err != nil {
+			b.connecting.Add(-1)
+			return nil, err
+		}
+		return &countedConn{Conn: conn, backend: b}, nil
 	}
 }
 
 type countedConn struct {
 	net.Conn
-	lost *atomic.Int64
+	backend   *backend
+	connected sync.Once // at its first reply
 }
+
+func (c *countedConn) connect() { c.backend.connecting.Add(-1) }
 
 func (c *countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
-		c.lost.Add(1)
+	if err == nil {
+		c.connected.Do(c.connect)
+	} else if !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.backend.lost.Add(1)
 	}
 	return n, err
+}
+
+func (c *countedConn) Close() error {
+	c.connected.Do(c.connect)
+	return c.Conn.Close()
 }
 
 // connectToNodes opens the connection for short commands to each node of a cluster, before waits take the last one that
@@ -112,10 +129,10 @@ func (b *backend) connectToNodes() {
 }
 
 // Do waits for a connection that another caller makes, without regard to ctx, and a time-out may close the connection. So a
-// short deadline is kept here, and each one while the connection is lost.
+// short deadline is kept here, and each one while something connects.
 func (b *backend) Do(ctx context.Context, cmd transport.Command) (any, error) {
 	do := func(ctx context.Context) (any, error) { return reply(b.client.Do(ctx, b.build(cmd))) }
-	if end, _ := ctx.Deadline(); time.Until(end) >= transport.Brief && b.lost.Load() == b.known.Load() {
+	if end, _ := ctx.Deadline(); time.Until(end) >= transport.Brief && b.connecting.Load() == 0 {
 		return do(ctx)
 	}
 	return transport.Await(ctx, transport.ShortWithin, b.late, do, func(any) {})
