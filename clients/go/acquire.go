@@ -86,7 +86,7 @@ func (a *acquisition) run() (*hold, error) {
 		to = redirection(got.err)
 		if got.err == nil {
 			p = pause{}
-		} else if !a.timedOut() && !a.sleep(&p) {
+		} else if p.idle(got.err); !a.timedOut() && !a.sleep(&p) {
 			return nil, a.settle(a.failure())
 		}
 	}
@@ -233,7 +233,7 @@ func (a *acquisition) verdict(got answer, connected bool, block, waited time.Dur
 		if a.timedOut() && (a.tries > 1 || !connected || waited > replyTolerance/2) {
 			return a.failure()
 		}
-		a.warn(connected || a.client.connected.Load())
+		a.warn()
 		return nil
 	}
 	a.cause, a.warned = nil, false
@@ -247,8 +247,8 @@ func (a *acquisition) verdict(got answer, connected bool, block, waited time.Dur
 }
 
 // warn logs an outage, once, if the wait continues.
-func (a *acquisition) warn(connected bool) {
-	if a.warned || !connected || codeOf(a.cause) != "" || a.timedOut() {
+func (a *acquisition) warn() {
+	if a.warned || codeOf(a.cause) != "" || a.timedOut() {
 		return
 	}
 	a.warned = true

@@ -283,7 +283,7 @@ func (c *core) call(ctx context.Context, cmd transport.Command) (reply any, rese
 		}
 		resent = resent || lost(err)
 		to = redirection(err)
-		if !p.sleep(ctx) {
+		if p.idle(err); !p.sleep(ctx) {
 			return nil, resent, err
 		}
 	}
@@ -331,7 +331,17 @@ func finish(conn transport.Conn, err error) {
 }
 
 // pause is the delay between attempts. It grows from 20 to 500 milliseconds.
-type pause struct{ last time.Duration }
+type pause struct {
+	last   time.Duration
+	repeat int // how often it has not grown
+}
+
+// idle keeps the pause from growing after an error that other idle connections may have too, of which there may be 16.
+func (p *pause) idle(err error) {
+	if (lost(err) || codeOf(err) == "READONLY") && p.repeat < 16 {
+		p.last, p.repeat = 0, p.repeat+1
+	}
+}
 
 func (p *pause) next() time.Duration {
 	p.last = min(max(2*p.last, 20*time.Millisecond), 500*time.Millisecond)

@@ -199,6 +199,9 @@ func TestNoServer(t *testing.T) {
 		c.core.backend.(*fake).dial = func() error { return full }
 		_, err := c.Lock("k").Lock(background)
 		isErr(t, err, ErrConnection, full)
+		if got := c.core.backend.(*fake).warnings(); strings.Count(got, "the wait goes on") != 1 {
+			t.Error(got)
+		}
 		_, err = c.Lock("k", Wait(time.Second)).Lock(background)
 		isErr(t, err, ErrNotAcquired, ErrConnection, full)
 	})

@@ -150,6 +150,34 @@ func TestTriesDoNotLeaveManyConnections(t *testing.T) {
 	}
 }
 
+// id is that of the connection for short commands.
+func id(t *testing.T, b *backend) any {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	got, err := b.Do(ctx, transport.Command{Args: []string{"CLIENT", "ID"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// A server that has become a replica keeps its connections, but the address may lead to its master.
+func TestTheConnectionToAReplicaIsReplaced(t *testing.T) {
+	b := connected(t, rueidis.ClientOption{InitAddress: []string{servertest.Address}})
+	first := id(t, b)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	servertest.Server.Val("REPLICAOF", "127.0.0.1", "1")
+	defer servertest.Server.Val("REPLICAOF", "NO", "ONE")
+	if _, err := b.Do(ctx, transport.Command{Args: []string{"LOCK.RELEASE", "key", "owner"}, First: 1, Count: 1}); err == nil {
+		t.Error("released on a replica")
+	}
+	if last := id(t, b); last == first {
+		t.Error("the connection is the same")
+	}
+}
+
 // The limit for a short command does not close the connection of the others.
 func TestAShortDeadlineClosesNoConnection(t *testing.T) {
 	var dials atomic.Int64
@@ -158,24 +186,14 @@ func TestAShortDeadlineClosesNoConnection(t *testing.T) {
 			dials.Add(1)
 			return dialer.DialContext(ctx, "tcp", address)
 		}})
-	id := func() any {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		got, err := b.Do(ctx, transport.Command{Args: []string{"CLIENT", "ID"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	first, before := id(), dials.Load()
+	first, before := id(t, b), dials.Load()
 	servertest.Server.Val("CLIENT", "PAUSE", "300", "ALL")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := b.Do(ctx, transport.Command{Args: []string{"EXISTS", "key"}, First: 1, Count: 1}); err != context.DeadlineExceeded {
 		t.Error(err)
 	}
-	if last := id(); last != first || dials.Load() != before {
+	if last := id(t, b); last != first || dials.Load() != before {
 		t.Errorf("connection %v, then %v", first, last)
 	}
 }

@@ -131,7 +131,15 @@ func (b *backend) connectToNodes() {
 // Do waits for a connection that another caller makes, without regard to ctx, and a time-out may close the connection. So a
 // short deadline is kept here, and each one while something connects.
 func (b *backend) Do(ctx context.Context, cmd transport.Command) (any, error) {
-	do := func(ctx context.Context) (any, error) { return reply(b.client.Do(ctx, b.build(cmd))) }
+	do := func(ctx context.Context) (any, error) {
+		got, err := reply(b.client.Do(ctx, b.build(cmd)))
+		if err != nil && strings.HasPrefix(err.Error(), "READONLY ") { // the address may lead to another server by now
+			for _, command := range []string{"QUIT", "PING"} { // after that, the library knows that the connection is closed
+				b.client.Do(ctx, b.client.B().Arbitrary(command).Build())
+			}
+		}
+		return got, err
+	}
 	if end, _ := ctx.Deadline(); time.Until(end) >= transport.Brief && b.connecting.Load() == 0 {
 		return do(ctx)
 	}
