@@ -74,7 +74,8 @@ type clientOption func(*core)
 func (o clientOption) applyTo(c *core) { o(c) }
 
 // ConnectTimeout is how long an attempt to connect may take, and after what time Lock returns [ErrConnection] if no
-// connection of the client has ever succeeded: 5 seconds by default. Once connected, waits survive outages.
+// connection of the client has ever succeeded: 5 seconds by default, and more than 0, otherwise New returns [ErrOption].
+// Once connected, waits survive outages.
 func ConnectTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *core) { c.connectTimeout = d })
 }

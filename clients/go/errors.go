@@ -33,7 +33,8 @@ var (
 	ErrRefused = errors.New("refused by the server")
 	// ErrNoModule means that the server does not know the commands, because lock.so is not loaded. It is ErrRefused too.
 	ErrNoModule = errors.New("lock.so is not loaded")
-	// ErrConnection means that no server replied in time. It wraps the error of the client library.
+	// ErrConnection means that no server replied in time, or that it accepts no more clients. It wraps the error of the
+	// client library.
 	ErrConnection = errors.New("no connection")
 	// ErrClosed means that the client has been closed.
 	ErrClosed = errors.New("these locks are closed")
