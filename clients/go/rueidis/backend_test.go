@@ -162,6 +162,19 @@ func id(t *testing.T, b *backend) any {
 	return got
 }
 
+// The user may have no permission for PING.
+func TestAUserWithoutPing(t *testing.T) {
+	servertest.Server.Val("ACL", "SETUSER", "few", "on", ">secret", "~*", "+@all", "-ping")
+	defer servertest.Server.Val("ACL", "DELUSER", "few")
+	b := connected(t, rueidis.ClientOption{InitAddress: []string{servertest.Address}, Username: "few", Password: "secret"})
+	b.lost.Add(1)
+	conn, err := b.Conn(context.Background(), time.Minute, "key", "")
+	if err != nil || b.known.Load() != b.lost.Load() {
+		t.Fatalf("%v, %d losses", err, b.lost.Load())
+	}
+	conn.Keep()
+}
+
 // A server that has become a replica keeps its connections, but the address may lead to its master.
 func TestTheConnectionToAReplicaIsReplaced(t *testing.T) {
 	b := connected(t, rueidis.ClientOption{InitAddress: []string{servertest.Address}})
