@@ -241,6 +241,7 @@ func TestTriesDoNotLeaveManyConnections(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	var tries sync.WaitGroup
+	start := time.Now()
 	for range 50 {
 		tries.Add(1)
 		go func() {
@@ -251,9 +252,9 @@ func TestTriesDoNotLeaveManyConnections(t *testing.T) {
 		}()
 	}
 	tries.Wait()
-	servertest.Eventually(t, "the others to end", func() bool { return dialing.Load() <= transport.MostLate })
-	if dialing.Load() != transport.MostLate || !n.ready.Load() {
-		t.Errorf("%d connections are opened", dialing.Load())
+	servertest.Eventually(t, "the others to end", func() bool { return len(n.late) == transport.MostLate && dialing.Load() == transport.MostLate })
+	if took := time.Since(start); took > 4*time.Second || !n.ready.Load() {
+		t.Errorf("they ended after %v, when all end", took)
 	}
 	servertest.Eventually(t, "those to end, too", func() bool { return dialing.Load() == 0 })
 }

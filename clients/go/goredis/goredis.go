@@ -278,6 +278,12 @@ func (b *backend) Conn(ctx context.Context, within time.Duration, key, address s
 	l, err := transport.Await(ctx, within, n.late, func(ctx context.Context) (*link, error) {
 		options := *n.options
 		options.Addr = address
+		options.Dialer = func(dial context.Context, network, address string) (net.Conn, error) {
+			dial, cancel := context.WithCancel(dial) // which newer versions do not derive from ctx
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			return n.options.Dialer(dial, network, address)
+		}
 		client := redis.NewClient(&options)
 		l := &link{client: client, conn: client.Conn(), address: address}
 		err := l.conn.Ping(ctx).Err() // a server that does not respond would be waited for as long as for a lock
