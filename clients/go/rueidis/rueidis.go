@@ -208,8 +208,14 @@ func (b *backend) Address(string) string {
 	return "the server"
 }
 
+// Close leaves the rest to the background if it takes long: the library waits for a server that does not respond.
 func (b *backend) Close() error {
-	b.client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	transport.Await(ctx, transport.Longest, b.late, func(context.Context) (any, error) {
+		b.client.Close()
+		return nil, nil
+	}, func(any) {})
 	return nil
 }
 
