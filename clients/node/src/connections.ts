@@ -2,7 +2,7 @@ import type { Address, Connection, Connector } from './connector.js';
 import { checkPositive } from './command.js';
 import { Closed, endsConnection, located, passes, secondsOf, ServerError, textOf, warn, whereOf } from './errors.js';
 import { nameOf, Routes, type Route } from './routes.js';
-import { after, Ending, now, onAbort, Pauses, unless } from './time.js';
+import { after, Ending, now, Pauses, unless, within } from './time.js';
 
 /** How the locks of a client behave. */
 export interface Settings {
@@ -380,19 +380,15 @@ export class Connections {
    * respond needs another one.
    */
   async #open(node: Address | null): Promise<Connection> {
-    const stop = new AbortController();
     const { connectTimeoutMs } = this;
-    const timer = after(connectTimeoutMs, () => stop.abort(this.noNews('connection to', connectTimeoutMs, node)));
-    const ignore = onAbort(this.#closing.signal, () => stop.abort(this.#closing.signal.reason));
-    const opening = this.#connector.connect(node, stop.signal, connectTimeoutMs);
+    const silent = () => this.noNews('connection to', connectTimeoutMs, node);
+    let opening: Promise<Connection> | undefined;
+    const open = (stop: AbortSignal) => (opening = this.#connector.connect(node, stop, connectTimeoutMs));
     try {
-      return await unless(stop.signal, opening);
+      return await within(connectTimeoutMs, this.#closing.signal, silent, open);
     } catch (error) {
-      opening.then((late) => late.close(), () => {});
+      opening?.then((late) => late.close(), () => {});
       throw error;
-    } finally {
-      ignore();
-      clearTimeout(timer);
     }
   }
 

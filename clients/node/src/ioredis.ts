@@ -6,6 +6,7 @@ import { ServerError } from './errors.js';
 import type { Locks, WithLock } from './locks.js';
 import { perClient } from './per-client.js';
 import { nameOf } from './routes.js';
+import { masterFinder } from './sentinel.js';
 
 export * from './index.js';
 
@@ -16,9 +17,6 @@ export type IoredisClient = Pick<Redis, 'options' | 'status' | 'call'> | Pick<Cl
 const OURS = {
   lazyConnect: true,
   retryStrategy: null,
-  sentinelRetryStrategy: () => null,
-  role: 'master',
-  failoverDetector: false,
   reconnectOnError: null,
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
@@ -101,8 +99,29 @@ function clusterConnector(cluster: Pick<Cluster, 'options' | 'nodes'>): Connecto
     prefix: keyPrefix ?? '',
     nodes: () => [...(client.deref()?.nodes() ?? []).map((node) => node.options), ...first].map(addressIn),
     where: (node) => (node === null ? first.map(whereIn).join(', ') : nameOf(node)),
-    map: ({ host, port }) => (typeof natMap === 'function' ? natMap(`${host}:${port}`) : natMap?.[`${host}:${port}`]) ?? { host, port },
+    map: (address) => mapped(natMap, address),
     connect: (node, ...limits) => connect({ ...credentials(first), ...redisOptions, ...(node as Address) }, ...limits),
+  };
+}
+
+function mapped(map: RedisOptions['natMap'], { host, port }: Address): Address {
+  return (typeof map === 'function' ? map(`${host}:${port}`) : map?.[`${host}:${port}`]) ?? { host, port };
+}
+
+/** The Sentinels and the master are connected to with the settings that the library uses for them. */
+function sentinelConnector(options: RedisOptions): Connector {
+  const { name = '', sentinels = [], sentinelUsername, sentinelPassword, sentinelTLS, enableTLSForSentinelMode, family, tls } = options;
+  const addresses = sentinels.map(({ host = '127.0.0.1', port = 26_379, ...more }) => ({ ...more, host, port }));
+  const single = { ...options, sentinels: undefined, path: undefined, name: undefined };
+  const credentials = { username: sentinelUsername, password: sentinelPassword };
+  const ofSentinel = { ...single, ...credentials, tls: sentinelTLS, family, db: 0, connectionName: undefined };
+  const master = masterFinder(name, addresses, (sentinel, ...limits) => connect({ ...ofSentinel, ...sentinel }, ...limits));
+  const ofMaster = { ...single, tls: enableTLSForSentinelMode ? tls : undefined };
+  return {
+    prefix: options.keyPrefix ?? '',
+    nodes: null,
+    where: () => whereIn(options),
+    connect: async (_node, ...limits) => connect({ ...ofMaster, ...mapped(options.natMap, await master(...limits)) }, ...limits),
   };
 }
 
@@ -128,6 +147,9 @@ function connectorOf(client: IoredisClient): Connector {
     return clusterConnector(client);
   }
   const options = client.options as RedisOptions;
+  if (options.sentinels) {
+    return sentinelConnector(options);
+  }
   return {
     prefix: options.keyPrefix ?? '',
     nodes: null,

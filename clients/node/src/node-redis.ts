@@ -6,6 +6,7 @@ import { ServerError } from './errors.js';
 import type { Locks, WithLock } from './locks.js';
 import { perClient } from './per-client.js';
 import { nameOf } from './routes.js';
+import { masterFinder } from './sentinel.js';
 import { unless } from './time.js';
 
 export * from './index.js';
@@ -18,6 +19,8 @@ export interface NodeRedisClient {
   readonly isOpen: boolean;
   duplicate(): unknown;
 }
+
+type Limits = [signal: AbortSignal, timeoutMs: number];
 
 type ClientSettings = RedisClientOptions | RedisClusterOptions | RedisSentinelOptions;
 
@@ -159,44 +162,17 @@ function clusterConnector(options: RedisClusterOptions, client: NodeRedisClient)
 }
 
 function sentinelConnector(options: RedisSentinelOptions): Connector {
-  const sentinels = options.sentinelRootNodes;
-  let next = 0;
-  /** Queries the next Sentinel, round-robin, so that one that is partitioned from the others is not trusted forever. */
-  const master = async (signal: AbortSignal, timeoutMs: number): Promise<Address> => {
-    let last: unknown = new Error(`no Sentinel knows ${options.name}`);
-    for (let tries = 0; tries < sentinels.length; tries++) {
-      const address = sentinels[next++ % sentinels.length] as Address;
-      try {
-        const settings = (options.sentinelClientOptions ?? {}) as RedisClientOptions;
-        const reply = await masterFrom(await connect(settings, address, signal, timeoutMs), options.name, signal);
-        if (reply !== null) {
-          return mapped(options.nodeAddressMap, { host: reply[0], port: Number(reply[1]) });
-        }
-      } catch (error) {
-        signal.throwIfAborted();
-        last = error;
-      }
-    }
-    throw last;
-  };
+  const open = async (settings: object | undefined, address: Address, ...limits: Limits) =>
+    connectionOf(await connect((settings ?? {}) as RedisClientOptions, address, ...limits));
+  const sentinels = options.sentinelRootNodes as Address[];
+  const master = masterFinder(options.name, sentinels, (...args) => open(options.sentinelClientOptions, ...args));
   return {
     prefix: String(options.keyPrefix ?? ''),
     nodes: null,
     where: () => `the master ${options.name}`,
     connect: async (_node, ...limits) =>
-      connectionOf(await connect((options.nodeClientOptions ?? {}) as RedisClientOptions, await master(...limits), ...limits)),
+      open(options.nodeClientOptions, mapped(options.nodeAddressMap, await master(...limits)), ...limits),
   };
-}
-
-/** The master's host and port according to one Sentinel; null if the Sentinel does not know the master. */
-async function masterFrom(sentinel: ReturnType<typeof newClient>, name: string, signal: AbortSignal) {
-  sentinel.ref();
-  try {
-    const reply = sentinel.sendCommand<[string, string] | null>(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
-    return await unless(signal, reply);
-  } finally {
-    destroy(sentinel);
-  }
 }
 
 function connectorOf(client: NodeRedisClient): Connector {

@@ -55,6 +55,22 @@ export function onAbort(signal: AbortSignal, run: () => void): () => void {
   };
 }
 
+/**
+ * Calls `run` with a signal that is aborted with `signal`, or after `ms` with this error. Settles as `run` does, or
+ * rejects as soon as that is aborted.
+ */
+export async function within<T>(ms: number, signal: AbortSignal, error: () => Error, run: (stop: AbortSignal) => Promise<T>): Promise<T> {
+  const stop = new AbortController();
+  const timer = after(ms, () => stop.abort(error()));
+  const ignore = onAbort(signal, () => stop.abort(signal.reason));
+  try {
+    return await unless(stop.signal, run(stop.signal));
+  } finally {
+    ignore();
+    clearTimeout(timer);
+  }
+}
+
 /** An AbortController that is created when its signal is first used: it is expensive, and most are never used. */
 export class Ending {
   #controller: AbortController | undefined;
