@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 
 import { acquire, cancel, firstKey, info, release, type Spec } from './command.js';
 import { REDIRECTIONS, REPLY_MS, type Connections, type Line } from './connections.js';
-import { isNotHeld, nameOfLock, NotAcquired, passes, ServerError, typed } from './errors.js';
+import { endsConnection, isNotHeld, located, nameOfLock, NotAcquired, passes, ServerError, typed, whereOf } from './errors.js';
 import { holdersIn } from './info.js';
 import { after, atMost, Ending, now, Pauses, unless } from './time.js';
 
@@ -174,7 +174,7 @@ export class Acquisition {
       }
       if (grant === 'pause') {
         this.#hops = 0;
-        await this.#connections.idleOr(pauses.wait(this.stop.signal, Math.max(0, until - now())));
+        await this.#connections.idleOr(pauses.wait(this.stop.signal, Math.max(0, until - now())), this.#last);
       } else {
         pauses.reset();
       }
@@ -187,7 +187,8 @@ export class Acquisition {
     // A fair waiter loses its place when its BLOCK times out, but not when its connection closes.
     const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > maxBlockMs;
     const block = left === null ? null : keepsPlace ? (left === Infinity ? 0 : left) : Math.min(left, maxBlockMs);
-    const replyMs = (keepsPlace ? Infinity : (block ?? 0)) + REPLY_MS + (this.#spec.replicas?.ms ?? 0);
+    const replicasMs = this.#spec.replicas?.ms ?? 0;
+    const replyMs = (keepsPlace ? Infinity : (block ?? 0)) + REPLY_MS + replicasMs;
     let line: Line | undefined;
     let limit: NodeJS.Timeout | undefined;
     let cut = false;
@@ -203,7 +204,7 @@ export class Acquisition {
       this.#last = undefined;
       this.#connections.watchOutage(line);
       if (keepsPlace) {
-        limit = after(maxBlockMs, () => ((cut = true), used.close()));
+        limit = after(maxBlockMs + replicasMs, () => ((cut = true), used.close()));
       }
       sent = now();
       const pending = (this.#pending = line.send(acquire(this.#spec, this.#owner, block), replyMs));
@@ -278,7 +279,7 @@ export class Acquisition {
     this.#connecting = false;
     const replied = error instanceof ServerError;
     const elsewhere = line !== undefined && this.#connections.failed(this.#key, line, error);
-    this.#last = typed(this.#spec, error);
+    this.#last = located(typed(this.#spec, error), whereOf(error));
     if (this.#pending !== null) {
       this.#pending = null;
       this.#unsure ||= passes(error);
@@ -295,7 +296,7 @@ export class Acquisition {
       throw replied && only ? error : TIMED_OUT;
     }
     // One lost connection is no outage yet.
-    if (!replied && !stale && (++this.#failures > 1 || line === undefined)) {
+    if (endsConnection(error) && !stale && (++this.#failures > 1 || line === undefined)) {
       this.#connections.warnOfOutage(nameOfLock(this.#spec), error);
     }
     return stale ? 'next' : 'pause';

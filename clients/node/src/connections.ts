@@ -1,6 +1,6 @@
 import type { Address, Connection, Connector } from './connector.js';
 import { checkPositive } from './command.js';
-import { Closed, endsConnection, located, passes, secondsOf, ServerError, textOf, warn, whereOf } from './errors.js';
+import { Closed, endsConnection, isWrongServer, located, passes, secondsOf, ServerError, textOf, warn, whereOf } from './errors.js';
 import { nameOf, Routes, type Route } from './routes.js';
 import { after, Ending, now, Pauses, unless, within } from './time.js';
 
@@ -51,12 +51,11 @@ export class Line {
   reused = false;
   /** A reply that is awaited on it does not keep the process alive. */
   background = false;
-  /** The node is the target of an ASK redirection: its first command follows ASKING. */
+  /** The node is the target of an ASK redirection: commands follow ASKING. */
   asking: boolean;
   /** Called when it is closed. */
   readonly onClose = new Set<() => void>();
   readonly #connection: Connection;
-  #ask: boolean;
   #awaited = 0;
   #alive = false;
 
@@ -64,15 +63,14 @@ export class Line {
     this.#connection = connection;
     this.node = node;
     this.where = where;
-    this.asking = this.#ask = ask;
+    this.asking = ask;
     connection.keepAlive(false);
     connection.onClose(() => this.#ended());
   }
 
   /** The same as Connection.send; without a reply within `replyMs`, the connection is closed. */
   send(args: string[], replyMs: number): Promise<unknown> {
-    if (this.#ask) {
-      this.#ask = false;
+    if (this.asking) {
       this.#connection.send(['ASKING']).catch(() => {});
     }
     // The command is sent, and its reply passed on, before anything else, because the caller waits for both.
@@ -128,8 +126,8 @@ export class Connections {
   readonly #idle = new Map<Line, number>();
   #sweeper: NodeJS.Timeout | undefined;
   readonly #lines = new Set<Line>();
-  /** Wake waits that pause because they got no connection. */
-  readonly #paused = new Set<() => void>();
+  /** Wake waits that pause, each with the server that failed. */
+  readonly #paused = new Map<() => void, string>();
   readonly #closing = new AbortController();
 
   constructor(connector: Connector, { maxBlockMs = 30_000, connectTimeoutMs = 5_000 }: Settings = {}) {
@@ -203,9 +201,11 @@ export class Connections {
     line.background = line.asking = false;
     this.#idle.set(line, now());
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_MS).unref();
-    if (this.#paused.size > 0) {
-      const [next] = this.#paused;
-      next?.();
+    for (const [wake, where] of this.#paused) {
+      if (where === line.where) {
+        wake();
+        break;
+      }
     }
   }
 
@@ -223,20 +223,14 @@ export class Connections {
     }
   }
 
-  /** Waits for `pause`, but not longer than until a connection is given back. */
-  async idleOr(pause: Promise<void>): Promise<void> {
-    let wake = () => {};
-    const idle = new Promise<void>((resolve) => (wake = resolve));
-    const woken = () => {
-      this.#paused.delete(woken);
-      wake();
-    };
-    this.#paused.add(woken);
-    try {
-      await Promise.race([pause, idle]);
-    } finally {
-      this.#paused.delete(woken);
-    }
+  /** Waits for `pause`, but not longer than until a connection is given back to the server that failed with `error`. */
+  async idleOr(pause: Promise<void>, error: unknown): Promise<void> {
+    let woken = () => {};
+    const idle = new Promise<void>((resolve) => {
+      woken = () => (this.#paused.delete(woken), resolve());
+      this.#paused.set(woken, whereOf(error));
+    });
+    await Promise.race([pause, idle]).finally(woken);
   }
 
   #idleAt(node: Address | null): number {
@@ -262,6 +256,10 @@ export class Connections {
   failed(key: string, line: Line, error: unknown): boolean {
     located(error, line.where);
     endsConnection(error) ? line.close() : this.giveBack(line);
+    if (isWrongServer(error)) {
+      // The idle connections lead to the same server.
+      [...this.#idle.keys()].forEach((idle) => idle.where === line.where && idle.close());
+    }
     return this.#routes.learn(key, line.node, error);
   }
 
@@ -294,7 +292,8 @@ export class Connections {
    */
   async insist(key: string, args: string[], forMs: number, pauses?: Pauses): Promise<Result> {
     const until = now() + forMs;
-    for (let again = false, sent = false; ; ) {
+    for (let again = false; ; ) {
+      let sent = false;
       try {
         return { reply: await this.command(key, args, () => (sent = true)), again };
       } catch (error) {

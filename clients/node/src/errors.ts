@@ -105,9 +105,14 @@ export function passes(error: unknown): boolean {
   return !(error instanceof LockError);
 }
 
+/** Whether the server replied that it is not, or not yet, the right one. */
+export function isWrongServer(error: unknown): boolean {
+  return error instanceof ServerError && WRONG_SERVER.includes(error.code);
+}
+
 /** Whether the connection on which this error occurred is useless: it is lost, or leads to the wrong server. */
 export function endsConnection(error: unknown): boolean {
-  return !(error instanceof ServerError) || WRONG_SERVER.includes(error.code) || error.message.startsWith(FULL);
+  return !(error instanceof ServerError) || isWrongServer(error) || error.message.startsWith(FULL);
 }
 
 /** Whether the server replied that the owner does not hold the lock. */

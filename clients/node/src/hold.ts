@@ -1,7 +1,7 @@
 import type { Grant } from './acquisition.js';
 import { firstKey, release, renew, watch, type Kind, type Spec } from './command.js';
 import { REPLY_MS, type Connections, type Line } from './connections.js';
-import { isNotHeld, LockError, nameOfLock, NotHeld, typed, warn } from './errors.js';
+import { isNotHeld, LockError, nameOfLock, NotHeld, passes, textOf, typed, warn } from './errors.js';
 import { after, Ending, now, Pauses } from './time.js';
 
 /** How often a session's connection is used at least, in ms, so that the server's `timeout` does not close it. */
@@ -105,6 +105,8 @@ export class Keeper {
   /** When the next renewal is due. */
   #due = Infinity;
   #timer: NodeJS.Timeout | undefined;
+  /** Why the last renewal failed; undefined if it did not. */
+  #error: unknown;
   #released: Promise<void> | undefined;
 
   /** `onEnd` is called when the hold was released or lost; it may be called twice after a loss. */
@@ -143,7 +145,7 @@ export class Keeper {
   /** By the clock, too, because a timer is late when the event loop was blocked. */
   get isLost(): boolean {
     if (now() >= this.#until) {
-      this.#lose('its lease expired');
+      this.#lose('its lease expired', this.#error);
     }
     return this.#loss.hasEnded;
   }
@@ -166,13 +168,15 @@ export class Keeper {
     return this.#released ?? this.release().catch(() => {});
   }
 
-  /** Rejects with NotHeld if the hold was lost or released before. */
+  /** Rejects with NotHeld if the hold was released or lost before; what is left of it then is released in the background. */
   release(): Promise<void> {
     if (this.#released !== undefined) {
       return Promise.reject(this.notHeld());
     }
+    const lost = this.isLost;
     this.#released = this.#release();
-    return this.#released;
+    this.#released.catch(() => {});
+    return lost ? Promise.reject(this.notHeld()) : this.#released;
   }
 
   async #release(): Promise<void> {
@@ -221,7 +225,7 @@ export class Keeper {
     this.#onEnd(this);
   }
 
-  #lose(why: string): void {
+  #lose(why: string, error?: unknown): void {
     if (this.#end.hasEnded) {
       return;
     }
@@ -229,7 +233,7 @@ export class Keeper {
     this.#watches.forEach((line) => line.close());
     this.#line?.close();
     this.#onEnd(this);
-    this.#loss.end(new NotHeld(this.spec, why));
+    this.#loss.end(new NotHeld(this.spec, why, error === undefined ? {} : { cause: typed(this.spec, error) }));
   }
 
   /** When a lease that began at `since` is renewed. The server renews that of a session, as long as it is connected. */
@@ -240,6 +244,7 @@ export class Keeper {
 
   /** A new lease began at `since`. */
   #confirmed(since: number): void {
+    this.#error = undefined;
     this.#until = since + this.spec.leaseMs;
     this.#due = this.#next(since);
     this.#schedule();
@@ -256,7 +261,7 @@ export class Keeper {
   /** A timer may be early by 1 ms. */
   #tick(): void {
     if (now() >= this.#until - 1) {
-      this.#lose('its lease expired');
+      this.#lose('its lease expired', this.#error);
     } else if (now() >= this.#due - 1) {
       this.#due = Infinity;
       void (this.#line !== null && this.spec.session ? this.#ping(this.#line) : this.#renew());
@@ -274,6 +279,7 @@ export class Keeper {
       if (isNotHeld(error)) {
         this.#lose('the server reported its loss');
       }
+      this.#error = error;
       this.#due = now() + Math.min(500, this.spec.leaseMs / 12);
       this.#schedule();
     }
@@ -346,7 +352,7 @@ export class Keeper {
           this.#connections.failed(firstKey(this.spec), line, error);
         }
         if (isNotHeld(error) || now() >= until) {
-          this.#lose('the connection of its session was lost');
+          this.#lose('the connection of its session was lost', error);
           return;
         }
       }
@@ -375,6 +381,10 @@ export class Keeper {
         if (line !== undefined) {
           this.#watches.delete(line);
           this.#connections.failed(key, line, error);
+        }
+        if (!passes(error)) {
+          this.#end.hasEnded || warn(`${nameOfLock(this.spec)}: only a renewal will notice its loss (${textOf(error)})`);
+          return;
         }
         await pauses.wait(this.#end.signal).catch(() => {});
       }

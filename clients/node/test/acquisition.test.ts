@@ -189,6 +189,80 @@ test('a fair wait ends a blocking call by closing the connection, and its BLOCK 
   await locks.close();
 });
 
+test('a fair grant that waits for replicas is not cut', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.FAIR' ? sleep(100, 1) : 1));
+  const locks = new Locks(fake, { maxBlockMs: 20 });
+  const hold = await locks.fair('k', { replicas: { count: 1, ms: 1_000 } }).acquire();
+  assert.equal(fake.of('LOCK.FAIR').length, 1);
+  await hold.release();
+  await locks.close();
+});
+
+test('after a planned failover the idle connections to the old master are not tried one by one', async () => {
+  let old: FakeConnection[] = [];
+  const fake = new Fake((args, connection) => {
+    if (old.includes(connection) && args[0] === 'LOCK.ACQUIRE') {
+      throw new ServerError('READONLY a replica');
+    }
+    return args[0] === 'LOCK.ACQUIRE' ? sleep(5, 1) : 1;
+  });
+  const locks = new Locks(fake);
+  await Promise.all(Array.from({ length: 8 }, (_, number) => locks.withLock(`k${number}`, () => {})));
+  old = [...fake.connections];
+  const sent = fake.of('LOCK.ACQUIRE').length;
+  await (await locks.lock('k').acquire()).release();
+  assert.equal(fake.of('LOCK.ACQUIRE').length - sent, 2);
+  await locks.close();
+});
+
+test('a full server: one warning, and a connection that is given back goes to a wait that can use it', async (t) => {
+  const answers: { key: string | undefined; resolve: (reply: unknown) => void }[] = [];
+  const fake = new Fake(([name, key], { node }) => {
+    const master = key === 'x' ? 1 : 2;
+    if (name !== 'LOCK.ACQUIRE') {
+      return 1;
+    }
+    if (node?.port !== master) {
+      throw new ServerError(`MOVED 7 a:${master}`);
+    }
+    return new Promise((resolve) => answers.push({ key, resolve }));
+  });
+  fake.nodes = () => [1, 2, 3].map((port) => ({ host: 'a', port }));
+  const locks = new Locks(fake);
+  const waits = [locks.lock('x').acquire(), locks.lock('y').acquire()];
+  await until(() => answers.length === 2);
+  const connect = fake.connect.bind(fake);
+  let refused = 0;
+  fake.connect = (node, ...limits) =>
+    node?.port === 3 ? connect(node, ...limits) : (refused++, Promise.reject(new ServerError('ERR max number of clients reached')));
+  const texts: string[] = [];
+  const listener = ({ message }: Error) => void texts.push(message);
+  process.on('warning', listener);
+  // No pause ends by itself.
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  for (const key of ['y', 'x']) {
+    const before = refused;
+    waits.push(locks.lock(key).acquire());
+    while (refused === before) {
+      await new Promise(setImmediate);
+    }
+    await new Promise(setImmediate);
+  }
+  answers.find(({ key }) => key === 'x')!.resolve(1);
+  for (let round = 0; round < 20 && answers.length < 3; round++) {
+    await new Promise(setImmediate);
+  }
+  t.mock.timers.reset();
+  process.off('warning', listener);
+  assert.equal(answers[2]?.key, 'x');
+  const text = (key: string, port: number) =>
+    `lock "${key}": no connection to a:${port} (ERR max number of clients reached); the wait goes on`;
+  assert.deepEqual(texts, [text('y', 2), text('x', 1)]);
+  fake.connect = connect;
+  waits.forEach((wait) => wait.catch(() => {}));
+  await locks.close({ timeoutMs: 0 });
+});
+
 test('error replies end the wait', async () => {
   const replies = ['DEADLOCK a waits for b', 'WRONGTYPE no lock'];
   const fake = new Fake(() => {

@@ -44,6 +44,25 @@ test('NOTHELD for the first release is a loss, also after an error that shows th
   await locks.close();
 });
 
+test('NOTHELD after an error reply and a refused connection is a loss: nothing was executed before', async () => {
+  const fake = new Fake((args) => {
+    if (args[0] !== 'LOCK.RELEASE') {
+      return 1;
+    }
+    if (fake.of('LOCK.RELEASE').length > 1) {
+      return notHeld();
+    }
+    const connect = fake.connect.bind(fake);
+    fake.connect = () => ((fake.connect = connect), Promise.reject(new Error('refused')));
+    throw new ServerError('LOADING the dataset');
+  });
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k').acquire();
+  await assert.rejects(hold.release(), NotHeld);
+  assert.equal(fake.of('LOCK.RELEASE').length, 2);
+  await locks.close();
+});
+
 test('a second release is refused, the end of a block is not', async () => {
   const fake = new Fake(() => 1);
   const locks = new Locks(fake);
@@ -93,6 +112,57 @@ test('if renewals get no reply, the hold is lost at the end of the lease, not be
   await once(hold.signal, 'abort');
   assert.ok(performance.now() - start >= 149);
   await assert.rejects(hold.release(), NotHeld);
+  await locks.close();
+});
+
+test('the error of the last renewal is the cause of a loss', async () => {
+  const fake = new Fake((args) => {
+    if (args[0] === 'LOCK.RENEW') {
+      throw new ServerError('NOPERM no');
+    }
+    return args[0] === 'LOCK.WATCH' ? never() : 1;
+  });
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { leaseMs: 60 }).acquire();
+  await once(hold.signal, 'abort');
+  await assert.rejects(hold.release(), (error) => {
+    assert.ok(error instanceof NotHeld && error.cause instanceof Refused);
+    return error.cause.code === 'NOPERM';
+  });
+  await locks.close();
+});
+
+test('a watch that the server refuses is not repeated, and warned about once', async () => {
+  const fake = new Fake((args) => {
+    if (args[0] === 'LOCK.WATCH') {
+      throw new ServerError('ERR too many waiters');
+    }
+    return 1;
+  });
+  const texts: string[] = [];
+  const listener = ({ message }: Error) => void texts.push(message);
+  process.on('warning', listener);
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k').acquire();
+  assert.equal(hold.signal.aborted, false);
+  await sleep(300);
+  assert.equal(fake.of('LOCK.WATCH').length, 1);
+  assert.deepEqual(texts, ['lock "k": only a renewal will notice its loss (ERR too many waiters)']);
+  assert.equal(hold.isLost, false);
+  await hold.release();
+  process.off('warning', listener);
+  await locks.close();
+});
+
+test('the release of a hold that is lost does not wait for the server', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.ACQUIRE' ? 1 : never()));
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { leaseMs: 50 }).acquire();
+  await until(() => hold.isLost);
+  const start = performance.now();
+  await assert.rejects(hold.release(), NotHeld);
+  assert.ok(performance.now() - start < 1_000);
+  await until(() => fake.of('LOCK.RELEASE').length > 0);
   await locks.close();
 });
 
