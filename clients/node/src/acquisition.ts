@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 
-import { acquire, cancel, firstKey, info, release, type Spec } from './command.js';
+import { acquire, cancel, firstKey, holdersIn, info, release, type Spec } from './command.js';
 import { REDIRECTIONS, REPLY_MS, type Connections, type Line } from './connections.js';
-import { endsConnection, isNotHeld, located, nameOfLock, NotAcquired, passes, ServerError, typed, whereOf } from './errors.js';
-import { holdersIn } from './info.js';
+import { addressOf, endsConnection, isNotHeld, isTransient, located, nameOfLock, NotAcquired, ServerError, typed } from './errors.js';
 import { after, atMost, Ending, now, Pauses, unless } from './time.js';
 
 /** How long a caller waits at most while its aborted request is given up, in ms; then this continues in the background. */
@@ -13,7 +12,7 @@ const GIVING_UP_MS = 2_000;
 /** How late a wait ends if the server does not respond, in ms. */
 const LATE_MS = 80;
 
-/** How late a wait ends that requests who holds the lock, in ms. */
+/** How late a wait ends that also requests the holders, in ms. */
 const NAMED_MS = 90;
 
 /** Within this time, in ms, a command arrives that was on its way when its connection was cut. */
@@ -120,7 +119,7 @@ export class Acquisition {
         this.#background(work);
       }
       if (error === UNCONNECTED) {
-        throw this.#last ?? this.#connections.noNews('connection to', connectTimeoutMs);
+        throw this.#last ?? this.#connections.timeoutError('connection to', connectTimeoutMs);
       }
       if (timedOut) {
         throw await this.#notInTime(waitMs, until, work, named);
@@ -149,9 +148,9 @@ export class Acquisition {
   /** The error if the server was silent until the end of the wait; undefined if it replied. */
   #silence(waitMs: number): unknown {
     if (this.#connecting) {
-      return this.#connections.noNews('connection to', waitMs || LATE_MS);
+      return this.#connections.timeoutError('connection to', waitMs || LATE_MS);
     }
-    return this.#pending === null ? undefined : this.#connections.noNews('reply from', waitMs || LATE_MS);
+    return this.#pending === null ? undefined : this.#connections.timeoutError('reply from', waitMs || LATE_MS);
   }
 
   async #findHolders(holders: Set<string>): Promise<void> {
@@ -246,15 +245,9 @@ export class Acquisition {
    */
   #returnLater(line: Line, pending: Promise<unknown>): void {
     const limit = line.shared ? undefined : after(GIVING_UP_MS, () => line.close());
-    const done = (error?: unknown) => {
-      clearTimeout(limit);
-      if (error !== undefined) {
-        this.#connections.failed(this.#key, line, error);
-      } else {
-        this.#spec.session ? line.close() : this.#connections.giveBack(line);
-      }
-    };
-    pending.then(() => done(), done);
+    const replied = () => (this.#spec.session ? line.close() : this.#connections.giveBack(line));
+    const failed = (error: unknown) => void this.#connections.failed(this.#key, line, error);
+    void pending.then(replied, failed).then(() => clearTimeout(limit));
   }
 
   #granted(line: Line, reply: unknown, sent: number): Grant {
@@ -279,17 +272,17 @@ export class Acquisition {
     this.#connecting = false;
     const replied = error instanceof ServerError;
     const elsewhere = line !== undefined && this.#connections.failed(this.#key, line, error);
-    this.#last = located(typed(this.#spec, error), whereOf(error));
+    this.#last = located(typed(this.#spec, error), addressOf(error));
     if (this.#pending !== null) {
       this.#pending = null;
-      this.#unsure ||= passes(error);
+      this.#unsure ||= isTransient(error);
       this.#cut ||= !replied;
     }
     if ((elsewhere && ++this.#hops <= REDIRECTIONS) || (atMaxBlock && now() < until)) {
       return 'next';
     }
     const stale = line?.reused === true && !replied;
-    if (!passes(error)) {
+    if (!isTransient(error)) {
       throw error;
     }
     if (now() >= until && !stale) {

@@ -1,6 +1,6 @@
 import type { Address, Connection, Connector } from './connector.js';
 import { checkPositive } from './command.js';
-import { Closed, endsConnection, isWrongServer, located, passes, secondsOf, ServerError, textOf, warn, whereOf } from './errors.js';
+import { addressOf, Closed, endsConnection, isTransient, isWrongServer, located, secondsOf, ServerError, textOf, warn } from './errors.js';
 import { nameOf, Routes, type Route } from './routes.js';
 import { after, Ending, now, Pauses, unless, within } from './time.js';
 
@@ -43,7 +43,7 @@ export interface Result {
 export class Line {
   readonly node: Address | null;
   /** Where the server is, for texts. */
-  readonly where: string;
+  readonly address: string;
   closed = false;
   /** The node's connection for short commands, used by all; the others have one user at a time. */
   shared = false;
@@ -59,10 +59,10 @@ export class Line {
   #awaited = 0;
   #alive = false;
 
-  constructor(connection: Connection, node: Address | null, ask: boolean, where: string) {
+  constructor(connection: Connection, node: Address | null, ask: boolean, address: string) {
     this.#connection = connection;
     this.node = node;
-    this.where = where;
+    this.address = address;
     this.asking = ask;
     connection.keepAlive(false);
     connection.onClose(() => this.#ended());
@@ -201,8 +201,8 @@ export class Connections {
     line.background = line.asking = false;
     this.#idle.set(line, now());
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_MS).unref();
-    for (const [wake, where] of this.#paused) {
-      if (where === line.where) {
+    for (const [wake, address] of this.#paused) {
+      if (address === line.address) {
         wake();
         break;
       }
@@ -228,7 +228,7 @@ export class Connections {
     let woken = () => {};
     const idle = new Promise<void>((resolve) => {
       woken = () => (this.#paused.delete(woken), resolve());
-      this.#paused.set(woken, whereOf(error));
+      this.#paused.set(woken, addressOf(error));
     });
     await Promise.race([pause, idle]).finally(woken);
   }
@@ -243,7 +243,7 @@ export class Connections {
 
   /** To be called when a command for `key` has had a reply that is not an error. */
   replied(key: string, line: Line): void {
-    this.#outages.delete(line.where);
+    this.#outages.delete(line.address);
     if (!line.asking) {
       this.#routes.found(key, line.node);
     }
@@ -254,11 +254,11 @@ export class Connections {
    * was not known before: see Routes.learn.
    */
   failed(key: string, line: Line, error: unknown): boolean {
-    located(error, line.where);
+    located(error, line.address);
     endsConnection(error) ? line.close() : this.giveBack(line);
     if (isWrongServer(error)) {
       // The idle connections lead to the same server.
-      [...this.#idle.keys()].forEach((idle) => idle.where === line.where && idle.close());
+      [...this.#idle.keys()].forEach((idle) => idle.address === line.address && idle.close());
     }
     return this.#routes.learn(key, line.node, error);
   }
@@ -297,7 +297,7 @@ export class Connections {
       try {
         return { reply: await this.command(key, args, () => (sent = true)), again };
       } catch (error) {
-        if (!passes(error) || now() >= until) {
+        if (!isTransient(error) || now() >= until) {
           return { error, again };
         }
         again ||= sent && !(error instanceof ServerError);
@@ -311,19 +311,19 @@ export class Connections {
     }
   }
 
-  /** Warns that a wait of this lock lasts on without a connection to the server, once in each outage. */
+  /** Warns that a wait of this lock goes on without a connection to the server, once in each outage. */
   warnOfOutage(lock: string, error: unknown): void {
-    const where = whereOf(error) || this.#connector.where(null);
-    if (this.connected && !this.#outages.has(where)) {
-      this.#outages.add(where);
-      warn(`${lock}: no connection to ${where} (${textOf(error)}); the wait goes on`);
+    const address = addressOf(error) || this.#connector.addressOf(null);
+    if (!this.#outages.has(address)) {
+      this.#outages.add(address);
+      warn(`${lock}: no connection to ${address} (${textOf(error)}); the wait goes on`);
     }
   }
 
   /** To be called when a wait is sent on a new connection: if that lasts, an outage has ended. */
   watchOutage(line: Line): void {
-    if (this.#outages.has(line.where)) {
-      after(LASTS_MS, () => line.closed || this.#outages.delete(line.where));
+    if (this.#outages.has(line.address)) {
+      after(LASTS_MS, () => line.closed || this.#outages.delete(line.address));
     }
   }
 
@@ -358,9 +358,9 @@ export class Connections {
 
   async #connect(key: string, node: Address | null, ask: boolean): Promise<Line> {
     this.#closing.signal.throwIfAborted();
-    const where = this.#connector.where(node);
+    const address = this.#connector.addressOf(node);
     try {
-      const line = new Line(await this.#open(node), node, ask, where);
+      const line = new Line(await this.#open(node), node, ask, address);
       this.connected = true;
       line.closed || this.#lines.add(line);
       line.onClose.add(() => {
@@ -370,7 +370,7 @@ export class Connections {
       return line;
     } catch (error) {
       this.#routes.learn(key, node, error);
-      throw located(error, where);
+      throw located(error, address);
     }
   }
 
@@ -380,7 +380,7 @@ export class Connections {
    */
   async #open(node: Address | null): Promise<Connection> {
     const { connectTimeoutMs } = this;
-    const silent = () => this.noNews('connection to', connectTimeoutMs, node);
+    const silent = () => this.timeoutError('connection to', connectTimeoutMs, node);
     let opening: Promise<Connection> | undefined;
     const open = (stop: AbortSignal) => (opening = this.#connector.connect(node, stop, connectTimeoutMs));
     try {
@@ -392,8 +392,8 @@ export class Connections {
   }
 
   /** The error of a server that was silent for `ms`. */
-  noNews(what: 'connection to' | 'reply from', ms: number, node: Address | null = null): Error {
-    const text = `no ${what} ${this.#connector.where(node)} within ${secondsOf(ms)} s`;
+  timeoutError(what: 'connection to' | 'reply from', ms: number, node: Address | null = null): Error {
+    const text = `no ${what} ${this.#connector.addressOf(node)} within ${secondsOf(ms)} s`;
     return Object.assign(new Error(text), { code: 'ETIMEDOUT' });
   }
 }

@@ -28,7 +28,7 @@ export interface Connector {
   /** The nodes of a cluster that are known now. Null without a cluster. */
   readonly nodes: (() => Address[]) | null;
   /** The address of this node, and without a cluster of the server, for texts. */
-  where(node: Address | null): string;
+  addressOf(node: Address | null): string;
   /** For a cluster: the address under which a node is reachable from here. */
   readonly map?: (address: Address) => Address;
   /**

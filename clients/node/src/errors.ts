@@ -27,7 +27,7 @@ export interface Subject {
 export class NotAcquired extends LockError {
   /** The keys on the server. */
   readonly keys: readonly string[];
-  /** How long the wait was, in ms. */
+  /** The `waitMs` of the request. */
   readonly waitMs: number;
   /** The owners that held the lock just after that time, as far as they are known. */
   readonly holders: readonly string[];
@@ -95,12 +95,12 @@ const WRONG_SERVER = ['READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'MASTER
 const FULL = 'ERR max number of clients';
 
 /** Transient errors: the command is sent again. */
-const PASSING = new Set([...WRONG_SERVER, 'TRYAGAIN', 'MOVED', 'ASK']);
+const TRANSIENT = new Set([...WRONG_SERVER, 'TRYAGAIN', 'MOVED', 'ASK']);
 
 /** Whether to send the command again: after transient errors, and after every error that is not the server's. */
-export function passes(error: unknown): boolean {
+export function isTransient(error: unknown): boolean {
   if (error instanceof ServerError) {
-    return PASSING.has(error.code) || error.message.startsWith(FULL);
+    return TRANSIENT.has(error.code) || error.message.startsWith(FULL);
   }
   return !(error instanceof LockError);
 }
@@ -140,22 +140,22 @@ export function typed(subject: Subject, error: unknown): unknown {
 
 function hinted(error: ServerError): string {
   const { message } = error;
-  return message.startsWith('ERR unknown command') ? `unknown command: is lock.so loaded on ${whereOf(error)}?` : message;
+  return message.startsWith('ERR unknown command') ? `unknown command: is lock.so loaded on ${addressOf(error)}?` : message;
 }
 
 /** The address of the server that an error is about. */
 const addresses = new WeakMap<object, string>();
 
 /** Records the address of the server that the error is about, for texts, and returns the error. */
-export function located(error: unknown, where: string): unknown {
+export function located(error: unknown, address: string): unknown {
   if (typeof error === 'object' && error !== null) {
-    addresses.set(error, where);
+    addresses.set(error, address);
   }
   return error;
 }
 
 /** That address; empty if it is not known. */
-export function whereOf(error: unknown): string {
+export function addressOf(error: unknown): string {
   return (typeof error === 'object' && error !== null && addresses.get(error)) || '';
 }
 
@@ -197,8 +197,8 @@ export function textOf(error: unknown): string {
 
 /** The text of an error about the connection, with the server's address. */
 function explained(error: unknown): string {
-  const [text, where] = [textOf(error), whereOf(error)];
-  return text.includes(where) ? text : `${text} (${where})`;
+  const [text, address] = [textOf(error), addressOf(error)];
+  return text.includes(address) ? text : `${text} (${address})`;
 }
 
 /** A warning of the process, as `process.on('warning')` gets it. */

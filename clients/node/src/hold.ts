@@ -1,10 +1,13 @@
 import type { Grant } from './acquisition.js';
 import { firstKey, release, renew, watch, type Kind, type Spec } from './command.js';
 import { REPLY_MS, type Connections, type Line } from './connections.js';
-import { isNotHeld, LockError, nameOfLock, NotHeld, passes, textOf, typed, warn } from './errors.js';
+import { isNotHeld, isTransient, LockError, nameOfLock, NotHeld, textOf, typed, warn } from './errors.js';
 import { after, Ending, now, Pauses } from './time.js';
 
-/** How often a session's connection is used at least, in ms, so that the server's `timeout` does not close it. */
+/**
+ * How often a session's connection is used at least, in ms, so that the server's `timeout` does not close it; more often
+ * with a shorter `maxBlockMs`, because only this shows that the connection is dead.
+ */
 const PING_MS = 10_000;
 
 /** How long a session tries to get a new connection, in ms: the default of the server's lock.session-grace. */
@@ -239,7 +242,8 @@ export class Keeper {
   /** When a lease that began at `since` is renewed. The server renews that of a session, as long as it is connected. */
   #next(since: number): number {
     const { session, renew, leaseMs } = this.spec;
-    return session || renew ? since + Math.min(session ? PING_MS : Infinity, leaseMs / 3) : Infinity;
+    const pingMs = session ? Math.min(PING_MS, this.#connections.maxBlockMs) : Infinity;
+    return session || renew ? since + Math.min(pingMs, leaseMs / 3) : Infinity;
   }
 
   /** A new lease began at `since`. */
@@ -382,7 +386,7 @@ export class Keeper {
           this.#watches.delete(line);
           this.#connections.failed(key, line, error);
         }
-        if (!passes(error)) {
+        if (!isTransient(error)) {
           this.#end.hasEnded || warn(`${nameOfLock(this.spec)}: only a renewal will notice its loss (${textOf(error)})`);
           return;
         }

@@ -84,7 +84,7 @@ function refusal(error: unknown): ServerError | undefined {
 }
 
 /** The options that `new Redis` derives from an address in any notation. */
-function addressOf(node: unknown): RedisOptions {
+function optionsOf(node: unknown): RedisOptions {
   return new Redis({ ...new Redis(node as string, { lazyConnect: true }).options, lazyConnect: true }).options;
 }
 
@@ -94,11 +94,11 @@ function clusterConnector(cluster: Pick<Cluster, 'options' | 'nodes'>): Connecto
   const { redisOptions, natMap, keyPrefix } = cluster.options;
   // The startup nodes, which have no public name, are needed only for a client that is not connected.
   const startup = (cluster as unknown as { startupNodes?: unknown[] }).startupNodes ?? [];
-  const first = startup.map(addressOf);
+  const first = startup.map(optionsOf);
   return {
     prefix: keyPrefix ?? '',
     nodes: () => [...(client.deref()?.nodes() ?? []).map((node) => node.options), ...first].map(addressIn),
-    where: (node) => (node === null ? first.map(whereIn).join(', ') : nameOf(node)),
+    addressOf: (node) => (node === null ? first.map(addressTextOf).join(', ') : nameOf(node)),
     map: (address) => mapped(natMap, address),
     connect: (node, ...limits) => connect({ ...credentials(first), ...redisOptions, ...(node as Address) }, ...limits),
   };
@@ -120,7 +120,7 @@ function sentinelConnector(options: RedisOptions): Connector {
   return {
     prefix: options.keyPrefix ?? '',
     nodes: null,
-    where: () => whereIn(options),
+    addressOf: () => addressTextOf(options),
     connect: async (_node, ...limits) => connect({ ...ofMaster, ...mapped(options.natMap, await master(...limits)) }, ...limits),
   };
 }
@@ -129,7 +129,7 @@ function addressIn({ host = 'localhost', port = 6379 }: RedisOptions): Address {
   return { host, port };
 }
 
-function whereIn(options: RedisOptions): string {
+function addressTextOf(options: RedisOptions): string {
   return options.sentinels ? `the master ${options.name}` : options.path || nameOf(addressIn(options));
 }
 
@@ -153,7 +153,7 @@ function connectorOf(client: IoredisClient): Connector {
   return {
     prefix: options.keyPrefix ?? '',
     nodes: null,
-    where: () => whereIn(options),
+    addressOf: () => addressTextOf(options),
     connect: (_node, ...limits) => connect(options, ...limits),
   };
 }

@@ -97,14 +97,14 @@ export class Locks implements AsyncDisposable {
   readonly #background = new Set<Promise<void>>();
   #closed: Promise<void> | undefined;
 
-  /** For adapters; users call `locks` of `lock-so/ioredis` or `lock-so/node-redis`. */
+  /** @internal For adapters; users call `locks` of `lock-so/ioredis` or `lock-so/node-redis`. */
   constructor(connector: Connector, settings?: Settings) {
     this.#connector = connector;
     this.#connections = new Connections(connector, settings);
     collected.register(this, this.#connections);
   }
 
-  /** Throws for settings that differ from those of these locks. */
+  /** @internal Throws for settings that differ from those of these locks. */
   checkSettings(settings: Settings = {}): void {
     for (const name of ['maxBlockMs', 'connectTimeoutMs'] as const) {
       if ((settings[name] ?? this.#connections[name]) !== this.#connections[name]) {

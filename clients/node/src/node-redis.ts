@@ -50,7 +50,9 @@ function settingsOf(client: NodeRedisClient & { options?: ClientSettings }): Cli
         settings = options;
       };
       // In node-redis 4 a Proxy has no access to the private fields, so the client itself gets another prototype.
-      Object.setPrototypeOf(client, Object.create(prototype, { constructor: { value: Catcher } }) as object);
+      if (!Reflect.setPrototypeOf(client, Object.create(prototype, { constructor: { value: Catcher } }) as object)) {
+        throw new TypeError('a client of node-redis for a cluster or Sentinel must not be frozen');
+      }
       try {
         client.duplicate();
       } finally {
@@ -154,7 +156,7 @@ function clusterConnector(options: RedisClusterOptions, client: NodeRedisClient)
   return {
     prefix: String(options.keyPrefix ?? ''),
     nodes: () => [...known(), ...roots],
-    where: (node) => (node === null ? roots.map(nameOf).join(', ') : nameOf(node)),
+    addressOf: (node) => (node === null ? roots.map(nameOf).join(', ') : nameOf(node)),
     map: (address) => mapped(options.nodeAddressMap, address),
     connect: async (node, ...limits) =>
       connectionOf(await connect((options.defaults ?? {}) as RedisClientOptions, node as Address, ...limits)),
@@ -169,7 +171,7 @@ function sentinelConnector(options: RedisSentinelOptions): Connector {
   return {
     prefix: String(options.keyPrefix ?? ''),
     nodes: null,
-    where: () => `the master ${options.name}`,
+    addressOf: () => `the master ${options.name}`,
     connect: async (_node, ...limits) =>
       open(options.nodeClientOptions, mapped(options.nodeAddressMap, await master(...limits)), ...limits),
   };
@@ -188,7 +190,7 @@ function connectorOf(client: NodeRedisClient): Connector {
   return {
     prefix: String(single.keyPrefix ?? ''),
     nodes: null,
-    where: () => path ?? nameOf({ host, port }),
+    addressOf: () => path ?? nameOf({ host, port }),
     connect: async (_node, ...limits) => connectionOf(await connect(single, {}, ...limits)),
   };
 }
