@@ -185,7 +185,7 @@ export class Acquisition {
     const { maxBlockMs } = this.#connections;
     // A fair waiter loses its place when its BLOCK times out, but not when its connection closes.
     const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > maxBlockMs;
-    const block = left === null ? null : keepsPlace ? (left === Infinity ? 0 : left) : Math.min(left, maxBlockMs);
+    const block = left === null ? null : keepsPlace ? (left > Number.MAX_SAFE_INTEGER ? 0 : left) : Math.min(left, maxBlockMs);
     const replicasMs = this.#spec.replicas?.ms ?? 0;
     const replyMs = (keepsPlace ? Infinity : (block ?? 0)) + REPLY_MS + replicasMs;
     let line: Line | undefined;
@@ -271,7 +271,8 @@ export class Acquisition {
     }
     this.#connecting = false;
     const replied = error instanceof ServerError;
-    const elsewhere = line !== undefined && this.#connections.failed(this.#key, line, error);
+    // The end of a blocking call that this closed itself says nothing about the server.
+    const elsewhere = line !== undefined && !(atMaxBlock && !replied) && this.#connections.failed(this.#key, line, error);
     this.#last = located(typed(this.#spec, error), addressOf(error));
     if (this.#pending !== null) {
       this.#pending = null;

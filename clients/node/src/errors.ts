@@ -81,6 +81,8 @@ for (const [name, type] of Object.entries({ LockError, NotAcquired, NotHeld, Dea
 /** An error reply, as an adapter passes it to the core. Users get the result of `typed`. */
 export class ServerError extends Error {
   readonly code: string;
+  /** It ends the request, whatever its code is. */
+  isFinal = false;
 
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -100,9 +102,14 @@ const TRANSIENT = new Set([...WRONG_SERVER, 'TRYAGAIN', 'MOVED', 'ASK']);
 /** Whether to send the command again: after transient errors, and after every error that is not the server's. */
 export function isTransient(error: unknown): boolean {
   if (error instanceof ServerError) {
-    return TRANSIENT.has(error.code) || error.message.startsWith(FULL);
+    return !error.isFinal && (TRANSIENT.has(error.code) || error.message.startsWith(FULL));
   }
   return !(error instanceof LockError);
+}
+
+/** Whether the server redirects to another node of its cluster. */
+export function isRedirection(error: unknown): error is ServerError {
+  return error instanceof ServerError && (error.code === 'MOVED' || error.code === 'ASK');
 }
 
 /** Whether the server replied that it is not, or not yet, the right one. */

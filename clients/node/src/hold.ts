@@ -1,7 +1,7 @@
 import type { Grant } from './acquisition.js';
 import { firstKey, release, renew, watch, type Kind, type Spec } from './command.js';
 import { REPLY_MS, type Connections, type Line } from './connections.js';
-import { isNotHeld, isTransient, LockError, nameOfLock, NotHeld, textOf, typed, warn } from './errors.js';
+import { isNotHeld, isTransient, LockError, nameOfLock, NotHeld, ServerError, textOf, typed, warn } from './errors.js';
 import { after, Ending, now, Pauses } from './time.js';
 
 /**
@@ -322,12 +322,11 @@ export class Keeper {
   /** By the local clock, the lease of a session is confirmed by each reply on its connection. */
   async #ping(line: Line): Promise<void> {
     const sent = now();
-    try {
-      await line.send(['PING'], Math.min(REPLY_MS, this.spec.leaseMs / 3));
-      this.#confirmed(sent);
-    } catch {
-      line.close();
-    }
+    const replied = await line.send(['PING'], Math.min(REPLY_MS, this.spec.leaseMs / 3)).then(
+      () => true,
+      (error: unknown) => error instanceof ServerError, // it shows, too, that the connection lives
+    );
+    replied ? this.#confirmed(sent) : line.close();
   }
 
   /** The session's connection is lost: binds the session to another one, if the server has not ended it yet. */

@@ -1,7 +1,7 @@
 import calculateSlot from 'cluster-key-slot';
 
 import type { Address, Connector } from './connector.js';
-import { endsConnection, ServerError } from './errors.js';
+import { endsConnection, isRedirection } from './errors.js';
 
 /** A node, null without a cluster. `ask`: send ASKING first. */
 export interface Route {
@@ -44,15 +44,17 @@ export class Routes {
    */
   learn(key: string, node: Address | null, error: unknown): boolean {
     if (node === null) {
+      if (isRedirection(error)) {
+        error.isFinal = true; // the user's client is not one for clusters
+      }
       return false;
     }
     const slot = calculateSlot(key);
-    const words = error instanceof ServerError ? error.message.split(' ') : [];
-    if (words[0] === 'MOVED' || words[0] === 'ASK') {
+    if (isRedirection(error)) {
       const known = this.#masters.get(slot);
-      const target = this.#parse(words[2] ?? '', node);
-      (words[0] === 'MOVED' ? this.#masters : this.#asking).set(slot, target);
-      return words[0] === 'ASK' || known === undefined || nameOf(known) !== nameOf(target);
+      const target = this.#parse(error.message.split(' ')[2] ?? '', node);
+      (error.code === 'MOVED' ? this.#masters : this.#asking).set(slot, target);
+      return error.code === 'ASK' || known === undefined || nameOf(known) !== nameOf(target);
     }
     if (endsConnection(error)) {
       this.#masters.delete(slot);

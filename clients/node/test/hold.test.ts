@@ -253,6 +253,22 @@ test('a session whose connection is lost is bound to another one', async () => {
   await locks.close();
 });
 
+test('an error reply on the connection of a session does not end it', async () => {
+  const fake = new Fake((args) => {
+    if (args[0] === 'PING') {
+      throw new ServerError('BUSY a script runs');
+    }
+    return 1;
+  });
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { session: true, leaseMs: 90 }).acquire();
+  await until(() => fake.of('PING').length > 4);
+  assert.ok(!hold.isLost && fake.connections.every(({ closed }) => !closed));
+  assert.deepEqual(fake.of('LOCK.RENEW'), []);
+  await hold.release();
+  await locks.close();
+});
+
 test('a session that the server has ended is lost', async () => {
   const fake = new Fake((args) => (args[0] === 'LOCK.RENEW' ? notHeld() : 1));
   const locks = new Locks(fake);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { NotHeld, ServerError } from '../src/errors.js';
+import { NotHeld, Refused, ServerError } from '../src/errors.js';
 import { Locks } from '../src/locks.js';
-import { Fake } from './fake.js';
+import { Fake, never } from './fake.js';
 
 /** A cluster whose node on port 3 serves the slot. */
 function cluster(others: (args: string[]) => unknown, master: (args: string[]) => unknown = () => 1): Fake {
@@ -26,6 +26,26 @@ test('MOVED is followed without a pause, and remembered', async () => {
   assert.deepEqual(fake.connections.map(({ node }) => node?.port), [1, 3], 'one for all short commands');
   await (await locks.lock('k').acquire()).release();
   assert.deepEqual(fake.connections.map(({ node }) => node?.port), [1, 3, 3], 'and one for a wait');
+  await locks.close();
+});
+
+test('the end of a blocking call of a fair wait says nothing about the node', async () => {
+  const fake = cluster(moved, (args) => (args[0] === 'LOCK.FAIR' && fake.of('LOCK.FAIR').length < 5 ? never() : 1));
+  const locks = new Locks(fake, { maxBlockMs: 20 });
+  await (await locks.fair('k').acquire()).release();
+  assert.equal(fake.connections.filter(({ node }) => node?.port !== 3).length, 2, 'one for short commands, one for the wait');
+  await locks.close();
+});
+
+test('a single client on a node of a cluster: MOVED ends everything', async () => {
+  const fake = new Fake((args) => (args[1] === 'k' || args[0] === 'LOCK.RELEASE' ? moved() : 1));
+  const locks = new Locks(fake);
+  const isMoved = (error: unknown) => error instanceof Refused && error.code === 'MOVED';
+  await assert.rejects(locks.lock('k').acquire(), isMoved);
+  await assert.rejects(locks.lock('k').tryAcquire(), isMoved);
+  const hold = await locks.lock('other').acquire();
+  await assert.rejects(hold.release(), isMoved);
+  assert.equal(fake.sent.length, 4);
   await locks.close();
 });
 
