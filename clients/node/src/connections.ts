@@ -119,9 +119,8 @@ export class Connections {
   readonly #outages = new Set<string>();
   readonly #connector: Connector;
   readonly #routes: Routes;
-  readonly #controls = new Map<string, Promise<Line>>();
-  /** Those of them that are established. */
-  readonly #ready = new Map<string, Line>();
+  /** The connections for short commands; a promise while one is being established. */
+  readonly #controls = new Map<string, Line | Promise<Line>>();
   /** Those that have no user, and since when. */
   readonly #idle = new Map<Line, number>();
   #sweeper: NodeJS.Timeout | undefined;
@@ -152,8 +151,9 @@ export class Connections {
    */
   async takeToWait(key: string, stop: Ending): Promise<Line> {
     const route = this.#routes.find(key);
-    if (!route.ask && !this.#ready.has(nameOf(route.node))) {
-      await unless(stop.signal, this.#control(key, route.node));
+    const control = route.ask ? null : this.#control(key, route.node);
+    if (control instanceof Promise) {
+      await unless(stop.signal, control);
     }
     return this.#take(key, route, stop);
   }
@@ -181,12 +181,11 @@ export class Connections {
   /** The connection for a short command about `key`, which does not block. It is given back afterwards, too. */
   control(key: string): Line | Promise<Line> {
     const { node, ask } = this.#routes.find(key);
-    const ready = this.#ready.get(nameOf(node));
-    if (ready !== undefined && !ask) {
-      ready.reused = true;
-      return ready;
+    const control = ask ? this.#connect(key, node, ask) : this.#control(key, node);
+    if (control instanceof Line) {
+      control.reused = true;
     }
-    return ask ? this.#connect(key, node, ask) : this.#control(key, node);
+    return control;
   }
 
   /** Keeps a connection without a pending reply for a later wait, or closes it. */
@@ -335,25 +334,22 @@ export class Connections {
     }
   }
 
-  #control(key: string, node: Address | null): Promise<Line> {
+  #control(key: string, node: Address | null): Line | Promise<Line> {
     const name = nameOf(node);
-    let control = this.#controls.get(name);
-    if (control === undefined) {
-      control = this.#connect(key, node, false);
-      const forget = () => {
-        if (this.#controls.get(name) === control) {
-          this.#controls.delete(name);
-          this.#ready.delete(name);
-        }
-      };
-      control.then((line) => {
-        line.shared = true;
-        this.#ready.set(name, line);
-        line.closed ? forget() : line.onClose.add(forget);
-      }, forget);
-      this.#controls.set(name, control);
+    const known = this.#controls.get(name);
+    if (known !== undefined) {
+      return known;
     }
-    return control;
+    const forget = () => void this.#controls.delete(name);
+    const connecting = this.#connect(key, node, false).then((line) => {
+      line.shared = true;
+      this.#controls.set(name, line);
+      line.closed ? forget() : line.onClose.add(forget);
+      return line;
+    });
+    this.#controls.set(name, connecting);
+    connecting.catch(forget);
+    return connecting;
   }
 
   async #connect(key: string, node: Address | null, ask: boolean): Promise<Line> {
