@@ -22,6 +22,6 @@ test-client-node: client-node $(MODULE) ## run the Node package's own tests (SER
 	    rm -rf dist && cp -R ../dist . && cp ../test/consumer.ts dist/test && rm dist/test/consumer.d.ts; \
 	    ../node_modules/.bin/tsc --ignoreConfig --noEmit --strict --target es2022 --lib es2023,esnext.disposable --module nodenext \
 	        --typeRoots ../node_modules/@types --types node dist/test/consumer.ts; \
-	    MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) node --test dist/test/libraries.test.js dist/test/outage.test.js; \
+	    MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) node --test dist/test/libraries.test.js dist/test/outage.test.js dist/test/sentinel.test.js; \
 	done
 	@cd $(NODE_BUILD) && MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) PAGE=$(CURDIR)/docs/clients/node.md npm test --silent

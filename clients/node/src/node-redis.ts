@@ -61,6 +61,9 @@ function settingsOf(client: NodeRedisClient & { options?: ClientSettings }): Cli
     }
   }
   if (settings === undefined) {
+    if (typeof client?.isOpen === 'boolean') {
+      throw new TypeError('a Sentinel client needs node-redis 6: before, its settings cannot be read');
+    }
     throw new TypeError('not a client of node-redis: for one of ioredis, import lock-so/ioredis');
   }
   return settings;

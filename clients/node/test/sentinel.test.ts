@@ -60,8 +60,14 @@ class FakeSentinel {
 type Library = (sentinels: { host: string; port: number }[]) => Locks;
 
 const LIBRARIES: Record<string, Library> = { ioredis: (sentinels) => ioredisLocks(new Redis({ sentinels, name: 'main', lazyConnect: true })) };
-if (createSentinel /* node-redis 4 has none */ !== undefined) {
+// Before node-redis 5 there is no createSentinel, and before node-redis 6 its settings cannot be read.
+const client = createSentinel?.({ name: 'main', sentinelRootNodes: [{ host, port: 26_379 }] });
+if (client !== undefined && 'duplicate' in client) {
   LIBRARIES['node-redis'] = (sentinelRootNodes) => nodeRedisLocks(createSentinel({ name: 'main', sentinelRootNodes }));
+} else if (client !== undefined) {
+  test('node-redis 5: a Sentinel client is refused, and the text says why', () => {
+    assert.throws(() => nodeRedisLocks(client), { name: 'TypeError', message: /needs node-redis 6/ });
+  });
 }
 
 let server: TestServer;
