@@ -69,10 +69,11 @@ export class Acquisition {
   #short = false;
   /** The request that has no reply yet. */
   #pending: Promise<unknown> | null = null;
-  /** The result of a request is not known: its owner may hold or wait, or the request may still arrive. */
-  #unsure = false;
-  /** With `#unsure`: the connection is lost, so no reply will be read. */
-  #cut = false;
+  /**
+   * The result of a request is not known: its owner may hold or wait, or the request may still arrive. `cut`: its
+   * connection is lost, so no reply will be read.
+   */
+  #doubt: 'cut' | 'replied' | null = null;
   /** How often it was redirected since the last pause. */
   #hops = 0;
 
@@ -114,7 +115,7 @@ export class Acquisition {
       clearTimeout(early);
       const timedOut = error === TIMED_OUT || error === LATE;
       let work = Promise.resolve();
-      if (this.#pending !== null || this.#unsure) {
+      if (this.#pending !== null || this.#doubt !== null) {
         work = this.#giveUp();
         this.#background(work);
       }
@@ -276,8 +277,9 @@ export class Acquisition {
     this.#last = located(typed(this.#spec, error), addressOf(error));
     if (this.#pending !== null) {
       this.#pending = null;
-      this.#unsure ||= isTransient(error);
-      this.#cut ||= !replied;
+      if (isTransient(error) && this.#doubt !== 'cut') {
+        this.#doubt = replied ? 'replied' : 'cut';
+      }
     }
     if ((elsewhere && ++this.#hops <= REDIRECTIONS) || (atMaxBlock && now() < until)) {
       return 'next';
@@ -310,7 +312,7 @@ export class Acquisition {
       let settled = false;
       const pending = this.#pending.then(
         () => (settled = true),
-        () => (settled = this.#cut = true),
+        () => ((settled = true), (this.#doubt = 'cut')),
       );
       await Promise.race([pending, pauses.wait(never)]);
       ended = await this.#cancel(until, pauses);
@@ -322,7 +324,7 @@ export class Acquisition {
       // Its reply will arrive soon; then the connection can be used for the next wait.
       await atMost(STRAGGLER_MS, this.#pending);
     }
-    if (this.#cut) {
+    if (this.#doubt === 'cut') {
       await atMost(STRAGGLER_MS, new Promise(() => {}));
       await this.#cancel(until, pauses);
     }

@@ -33,11 +33,7 @@ const SWEEP_MS = 1_000;
 export const REDIRECTIONS = 16;
 
 /** The result of a command. */
-export interface Result {
-  reply?: unknown;
-  error?: unknown;
-  again: boolean;
-}
+type Result = { reply?: unknown; error?: unknown; again: boolean };
 
 /** A connection, and its state. It keeps the process alive only while a reply is awaited. */
 export class Line {
@@ -289,7 +285,7 @@ export class Connections {
    * Sends a short command until there is a reply, for `forMs` at most. Never rejects: `error` is the last error if
    * there was no reply. `again`: the command was sent before, and may have been executed then.
    */
-  async insist(key: string, args: string[], forMs: number, pauses?: Pauses): Promise<Result> {
+  async insist(key: string, args: string[], forMs: number, pauses = new Pauses()): Promise<Result> {
     const until = now() + forMs;
     for (let again = false; ; ) {
       let sent = false;
@@ -302,7 +298,6 @@ export class Connections {
         again ||= sent && !(error instanceof ServerError);
       }
       try {
-        pauses ??= new Pauses();
         await pauses.wait(this.#closing.signal, until - now());
       } catch (error) {
         return { error, again };

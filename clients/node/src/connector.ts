@@ -15,7 +15,7 @@ export interface Connection {
   send(args: string[]): Promise<unknown>;
   /** Closes it at once; pending commands are rejected. May be called again. */
   close(): void;
-  /** Calls `listener` once, when the connection is closed or lost. */
+  /** Calls `listener` when the connection is closed or lost, perhaps more than once. */
   onClose(listener: () => void): void;
   /** Whether the connection keeps the process alive. */
   keepAlive(yes: boolean): void;

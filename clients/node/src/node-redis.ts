@@ -77,14 +77,7 @@ function connectionOf(client: ReturnType<typeof newClient>): Connection {
       }),
     close: () => destroy(client),
     onClose(listener) {
-      let called = false;
-      const once = () => {
-        if (!called) {
-          called = true;
-          listener();
-        }
-      };
-      client.isOpen ? client.on('end', once).on('error', once) : listener();
+      client.isOpen ? client.on('end', listener).on('error', listener) : listener();
     },
     keepAlive(yes) {
       yes ? client.ref() : client.unref();

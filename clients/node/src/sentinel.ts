@@ -8,18 +8,15 @@ const QUERY_MS = 1_000;
 /** How long one that failed comes last, in ms. */
 const DOUBT_MS = 10_000;
 
-/** Finds the address of the current master, in the time that there is. */
-export type FindMaster = (signal: AbortSignal, timeoutMs: number) => Promise<Address>;
-
 /**
- * Finds the master of this name. `open` connects to a Sentinel. They are queried one after the other, round-robin, so
- * that one that is partitioned from the others is not trusted forever.
+ * A function that finds the current master of this name. `open` connects to a Sentinel. They are queried one after the
+ * other, round-robin, so that one that is partitioned from the others is not trusted forever.
  */
 export function masterFinder(
   name: string,
   sentinels: readonly Address[],
   open: (sentinel: Address, signal: AbortSignal, timeoutMs: number) => Promise<Connection>,
-): FindMaster {
+) {
   const failed = new Map<Address, number>();
   const isDoubtful = (sentinel: Address) => now() - (failed.get(sentinel) ?? -Infinity) < DOUBT_MS;
   let next = 0;
@@ -40,7 +37,7 @@ export function masterFinder(
     }
   };
 
-  return async (signal, timeoutMs) => {
+  return async (signal: AbortSignal, timeoutMs: number): Promise<Address> => {
     const start = next++ % sentinels.length;
     const order = [...sentinels.slice(start), ...sentinels.slice(0, start)];
     order.sort((one, other) => Number(isDoubtful(one)) - Number(isDoubtful(other)));
