@@ -337,11 +337,10 @@ export class Keeper {
     for (const pauses = new Pauses(0); !this.#end.hasEnded; ) {
       let line: Line | undefined;
       try {
-        line = await this.#connections.take(firstKey(this.spec), this.#end);
+        const taken = (line = await this.#connections.take(firstKey(this.spec), this.#end));
         const sent = now();
-        for (const key of this.spec.keys) {
-          await line.send(renew(this.spec, key, this.grant.owner), REPLY_MS);
-        }
+        const replyMs = REPLY_MS + (this.spec.replicas?.ms ?? 0);
+        await Promise.all(this.spec.keys.map((key) => taken.send(renew(this.spec, key, this.grant.owner), replyMs)));
         if (this.#end.hasEnded) {
           line.close();
           return;

@@ -253,6 +253,24 @@ test('a session whose connection is lost is bound to another one', async () => {
   await locks.close();
 });
 
+test('all keys of a session are bound to another connection at once', async () => {
+  const bound = later();
+  const fake = new Fake((args) => {
+    if (args[0] !== 'LOCK.RENEW') {
+      return 1;
+    }
+    fake.of('LOCK.RENEW').length === 3 && bound.resolve(1);
+    return bound.promise;
+  });
+  const locks = new Locks(fake);
+  const hold = await locks.multi(['a', 'b', 'c'], { session: true }).acquire();
+  fake.connections[1]?.close();
+  await Promise.race([bound.promise, sleep(1_000)]);
+  assert.deepEqual(fake.of('LOCK.RENEW').map((args) => args[1]), ['a', 'b', 'c']);
+  await hold.release();
+  await locks.close();
+});
+
 test('an error reply on the connection of a session does not end it', async () => {
   const fake = new Fake((args) => {
     if (args[0] === 'PING') {
