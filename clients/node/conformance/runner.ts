@@ -41,7 +41,7 @@ const holds = new Map<string, Hold>();
 const pending = new Map<string, AbortController>();
 const inside = new Map<number, () => void>();
 
-function say(line: object): void {
+function write(line: object): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
@@ -78,7 +78,7 @@ async function acquire(request: Request): Promise<object> {
     const hold = await lock.acquire({ ...waitOf(request.wait_ms), signal: abort.signal });
     holds.set(request.as, hold);
     if (request.lock.watch) {
-      hold.signal.addEventListener('abort', () => say({ event: 'lost', as: request.as }));
+      hold.signal.addEventListener('abort', () => write({ event: 'lost', as: request.as }));
     }
     return { owner: hold.owner, token: hold.token };
   } finally {
@@ -142,7 +142,7 @@ async function within(request: Request): Promise<object> {
   await lock.run(async ({ signal }) => {
     const stopped = request.stop && new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
     const left = new Promise<void>((resolve) => inside.set(request.id, resolve));
-    say({ event: 'inside', id: request.id });
+    write({ event: 'inside', id: request.id });
     await (request.stop ? stopped : request.until ? left : null);
     if (request.raise) {
       throw new BodyError('the body failed');
@@ -186,9 +186,9 @@ async function serve(line: string): Promise<void> {
     if (action === undefined) {
       throw new TypeError(`no such request: ${request.do}`);
     }
-    say({ id: request.id, ok: true, ...(await action(request)) });
+    write({ id: request.id, ok: true, ...(await action(request)) });
   } catch (error) {
-    say({ id: request.id, error: codeOf(error), text: String(error) });
+    write({ id: request.id, error: codeOf(error), text: String(error) });
   }
 }
 

@@ -14,11 +14,11 @@ function after(args: string[] | undefined, word: string): string | undefined {
 
 test('an abort that overtakes the request: LOCK.CANCEL is repeated until the request has arrived', async () => {
   const granted = later();
-  const asked = later();
+  const received = later();
   let holds = 0;
   const fake = new Fake((args) => {
     if (args[0] === 'LOCK.ACQUIRE') {
-      asked.resolve(null);
+      received.resolve(null);
       return granted.promise;
     }
     const had = holds;
@@ -33,7 +33,7 @@ test('an abort that overtakes the request: LOCK.CANCEL is repeated until the req
   const locks = new Locks(fake);
   const abort = new AbortController();
   const waits = locks.lock('k').acquire({ signal: abort.signal });
-  await asked.promise;
+  await received.promise;
   abort.abort(new Error('enough'));
   await assert.rejects(waits, { message: 'enough' });
   assert.equal(holds, 0);
@@ -42,17 +42,17 @@ test('an abort that overtakes the request: LOCK.CANCEL is repeated until the req
 
 test('an abort waits 2 s at most for a server that does not respond, and continues in the background', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const asked = later();
+  const received = later();
   const fake = new Fake(() => {
-    asked.resolve(null);
+    received.resolve(null);
     return never();
   });
   const locks = new Locks(fake);
   const abort = new AbortController();
   const waits = locks.lock('k').acquire({ signal: abort.signal });
-  let over = false;
-  waits.catch(() => (over = true));
-  await asked.promise;
+  let ended = false;
+  waits.catch(() => (ended = true));
+  await received.promise;
   abort.abort();
   // Lets pending callbacks set their timers before the time advances.
   const step = async (ms: number) => {
@@ -61,7 +61,7 @@ test('an abort waits 2 s at most for a server that does not respond, and continu
     await new Promise(setImmediate);
   };
   await step(1_900);
-  assert.equal(over, false);
+  assert.equal(ended, false);
   await step(200);
   await assert.rejects(waits, { name: 'AbortError' });
   while (fake.of('LOCK.CANCEL').length < 2) {
@@ -182,9 +182,9 @@ test('a fair wait ends a blocking call by closing the connection, and its BLOCK 
   const fake = new Fake((args) => (args[0] === 'LOCK.FAIR' && fake.of('LOCK.FAIR').length < 3 ? never() : 1));
   const locks = new Locks(fake, { maxBlockMs: 20 });
   const hold = await locks.fair('k').acquire();
-  const asked = fake.of('LOCK.FAIR');
-  assert.deepEqual(asked.map((args) => after(args, 'BLOCK')), ['0', '0', '0']);
-  assert.equal(new Set(asked.map((args) => args[2])).size, 1);
+  const requests = fake.of('LOCK.FAIR');
+  assert.deepEqual(requests.map((args) => after(args, 'BLOCK')), ['0', '0', '0']);
+  assert.equal(new Set(requests.map((args) => args[2])).size, 1);
   await hold.release();
   await locks.close();
 });
@@ -276,20 +276,20 @@ test('error replies end the wait', async () => {
 });
 
 test('close() gives up waits', async () => {
-  const asked = later();
+  const received = later();
   const waiting = later();
   const fake = new Fake((args) => {
     if (args[0] === 'LOCK.CANCEL') {
       waiting.resolve(null);
       return 1;
     }
-    asked.resolve(null);
+    received.resolve(null);
     return waiting.promise;
   });
   const locks = new Locks(fake);
   const waits = locks.lock('k').acquire();
   const refused = assert.rejects(waits, Closed);
-  await asked.promise;
+  await received.promise;
   await locks.close();
   await refused;
   assert.equal(fake.of('LOCK.CANCEL').length, 1);

@@ -60,9 +60,9 @@ test('MOVED without a host means the host of the node that replied', async () =>
 });
 
 test('ASK is followed once, with ASKING', async () => {
-  let asked = 0;
+  let requests = 0;
   const fake = cluster((args) => {
-    if (args[0] === 'LOCK.ACQUIRE' && ++asked === 1) {
+    if (args[0] === 'LOCK.ACQUIRE' && ++requests === 1) {
       throw new ServerError('ASK 7 b:3');
     }
     return 1;
