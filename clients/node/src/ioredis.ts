@@ -110,11 +110,11 @@ function mapped(map: RedisOptions['natMap'], { host, port }: Address): Address {
 
 /** The Sentinels and the master are connected to with the settings that the library uses for them. */
 function sentinelConnector(options: RedisOptions): Connector {
-  const { name = '', sentinels = [], sentinelUsername, sentinelPassword, sentinelTLS, enableTLSForSentinelMode, family, tls } = options;
+  const { name = '', sentinels = [], sentinelUsername, sentinelPassword, sentinelTLS, enableTLSForSentinelMode, tls } = options;
   const addresses = sentinels.map(({ host = '127.0.0.1', port = 26_379, ...more }) => ({ ...more, host, port }));
   const single = { ...options, sentinels: undefined, path: undefined, name: undefined };
   const credentials = { username: sentinelUsername, password: sentinelPassword };
-  const ofSentinel = { ...single, ...credentials, tls: sentinelTLS, family, db: 0, connectionName: undefined };
+  const ofSentinel = { ...single, ...credentials, tls: sentinelTLS, db: 0, connectionName: undefined };
   const master = masterFinder(name, addresses, (sentinel, ...limits) => connect({ ...ofSentinel, ...sentinel }, ...limits));
   const ofMaster = { ...single, tls: enableTLSForSentinelMode ? tls : undefined };
   return {
