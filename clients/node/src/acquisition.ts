@@ -104,7 +104,8 @@ export class Acquisition {
   async run(waitMs: number, named: boolean): Promise<Grant> {
     const until = now() + waitMs;
     const lateMs = waitMs + LATE_MS + (this.#spec.replicas?.ms ?? 0);
-    const late = after(lateMs, () => this.abort(LATE));
+    // If the event loop was blocked, the reply may have arrived: it is read before the immediate runs.
+    const late = after(lateMs, () => setImmediate(() => this.abort(LATE)));
     const { connected, connectTimeoutMs } = this.#connections;
     const unconnected = () => this.#connections.connected || this.abort(UNCONNECTED);
     const early = connected || connectTimeoutMs > waitMs ? undefined : after(connectTimeoutMs, unconnected);

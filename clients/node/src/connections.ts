@@ -71,15 +71,19 @@ export class Line {
     }
     // The command is sent, and its reply passed on, before anything else, because the caller waits for both.
     const reply = this.#connection.send(args);
-    const timer = after(replyMs, () => this.close());
+    // If the event loop was blocked, the reply may have arrived: it is read before the immediate runs.
+    let isSettled = false;
+    const timer = after(replyMs, () => setImmediate(() => isSettled || this.close()));
     this.#awaited++;
     this.#keepAlive();
-    const settled = () =>
+    const settled = () => {
+      isSettled = true;
       setImmediate(() => {
         clearTimeout(timer);
         this.#awaited--;
         this.#keepAlive();
       });
+    };
     reply.then(settled, settled);
     return reply;
   }

@@ -11,6 +11,7 @@ import { createClient } from 'redis';
 import { NotAcquired, NotHeld, Refused, type Hold, type Locks } from '../src/index.js';
 import { locks as ioredisLocks } from '../src/ioredis.js';
 import { locks as nodeRedisLocks } from '../src/node-redis.js';
+import { block } from './fake.js';
 import { LIBRARIES } from './libraries.js';
 import { freePort, TestServer } from './server.js';
 
@@ -81,6 +82,18 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     assert.equal(holder.isLost, false);
     await locks.close({ timeoutMs: 0 });
     await own.stop();
+  });
+
+  test(`${name}: a reply that has arrived while the event loop was blocked is read before the time is up`, async () => {
+    const locks = library(server.port);
+    await locks.withLock('blocked', () => {});
+    const attempt = locks.lock('blocked').tryAcquire();
+    // node-redis writes the request in an immediate, too.
+    await new Promise(process.nextTick);
+    setImmediate(() => block(300));
+    const hold = await attempt;
+    await hold!.release();
+    await locks.close();
   });
 
   test(`${name}: holders are named: the text, and LOCK.INFO`, async () => {
