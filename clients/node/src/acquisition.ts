@@ -168,8 +168,7 @@ export class Acquisition {
       if (this.stop.hasEnded) {
         throw this.stop.reason;
       }
-      const left = until - now();
-      const grant = await this.#once(waitMs === 0 ? null : Math.max(1, Math.ceil(left)), until);
+      const grant = await this.#once(waitMs === 0, until);
       if (typeof grant === 'object') {
         return grant;
       }
@@ -182,18 +181,15 @@ export class Acquisition {
     }
   }
 
-  /** One blocking call. `left`: how long to wait, in ms; null: do not wait. */
-  async #once(left: number | null, until: number): Promise<Grant | 'next' | 'pause'> {
+  /** One blocking call. `only`: do not wait. */
+  async #once(only: boolean, until: number): Promise<Grant | 'next' | 'pause'> {
     const { maxBlockMs } = this.#connections;
-    // A fair waiter loses its place when its BLOCK times out, but not when its connection closes.
-    const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > maxBlockMs;
-    const block = left === null ? null : keepsPlace ? (left > Number.MAX_SAFE_INTEGER ? 0 : left) : Math.min(left, maxBlockMs);
     const replicasMs = this.#spec.replicas?.ms ?? 0;
-    const replyMs = (keepsPlace ? Infinity : (block ?? 0)) + REPLY_MS + replicasMs;
     let line: Line | undefined;
     let limit: NodeJS.Timeout | undefined;
     let cut = false;
     let sent = now();
+    let left = 0;
     try {
       this.#connecting = true;
       const used = (line = await this.#line());
@@ -204,6 +200,11 @@ export class Acquisition {
       }
       this.#last = undefined;
       this.#connections.watchOutage(line);
+      left = Math.max(1, Math.ceil(until - now()));
+      // A fair waiter loses its place when its BLOCK times out, but not when its connection closes.
+      const keepsPlace = this.#spec.kind === 'fair' && !only && left > maxBlockMs;
+      const block = only ? null : keepsPlace ? (left > Number.MAX_SAFE_INTEGER ? 0 : left) : Math.min(left, maxBlockMs);
+      const replyMs = (keepsPlace ? Infinity : (block ?? 0)) + REPLY_MS + replicasMs;
       if (keepsPlace) {
         limit = after(maxBlockMs + replicasMs, () => ((cut = true), used.close()));
       }
@@ -224,9 +225,9 @@ export class Acquisition {
       this.#connections.giveBack(line);
     } catch (error) {
       clearTimeout(limit);
-      return this.#failed(line, error, cut, left === null, until);
+      return this.#failed(line, error, cut, only, until);
     }
-    if (left === null || now() >= until) {
+    if (only || now() >= until) {
       throw TIMED_OUT;
     }
     // If another client ended the wait early, there must be no busy loop; clocks differ by 1 ms.

@@ -170,6 +170,16 @@ test('a wait that times out sends no LOCK.CANCEL', async () => {
   await locks.close();
 });
 
+test('BLOCK is what is left when the connection is established', async () => {
+  const { fake } = grantsAt(Infinity);
+  const connect = fake.connect.bind(fake);
+  fake.connect = async (...args) => (await sleep(100), connect(...args));
+  const locks = new Locks(fake);
+  await assert.rejects(locks.lock('k').acquire({ waitMs: 1_000 }), NotAcquired);
+  assert.ok(Number(after(fake.of('LOCK.ACQUIRE')[0], 'BLOCK')) <= 802);
+  await locks.close();
+});
+
 test('a null before the time-out causes no busy loop', async () => {
   const fake = new Fake(() => null);
   const locks = new Locks(fake);
