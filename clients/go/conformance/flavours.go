@@ -55,7 +55,10 @@ func newGoredis(to place, pool int) (user, factory, error) {
 	case "cluster":
 		rdb = goredisv9.NewClusterClient(&goredisv9.ClusterOptions{Addrs: at, PoolSize: pool})
 	case "sentinel":
-		rdb = goredisv9.NewFailoverClient(&goredisv9.FailoverOptions{MasterName: to.Master, SentinelAddrs: at, PoolSize: pool})
+		rdb = goredisv9.NewFailoverClient(&goredisv9.FailoverOptions{
+			MasterName: to.Master, SentinelAddrs: at, PoolSize: pool,
+			MaxRetries: -1, ReadTimeout: time.Second, // as the package's README recommends
+		})
 	default:
 		rdb = goredisv9.NewClient(&goredisv9.Options{Addr: at[0], PoolSize: pool})
 	}
