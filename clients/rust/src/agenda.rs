@@ -22,12 +22,14 @@ impl<J> Default for Agenda<J> {
 }
 
 impl<J> Agenda<J> {
-    /// Adds a job, with its previous id or a new one. Returns the id, and whether the executor must be woken.
+    /// Adds a job, with a new id or in place of the job with this one. Returns the id, and whether the executor must be woken.
     pub fn add(&mut self, id: Option<Id>, due: Instant, job: J) -> (Id, bool) {
         self.last += 1;
         let id = id.unwrap_or(self.last);
+        if let Some(before) = self.dues.insert(id, due) {
+            self.jobs.remove(&(before, id));
+        }
         self.jobs.insert((due, id), job);
-        self.dues.insert(id, due);
         (id, self.wakes.is_none_or(|wakes| due < wakes))
     }
 
@@ -72,6 +74,8 @@ mod tests {
         assert!(!agenda.add(None, at(3), "third").1);
         assert!(agenda.add(None, at(1), "first").1);
         assert_eq!(agenda.next(at(2)).unwrap().1, "first");
+        agenda.add(Some(second), at(4), "replaced");
+        assert!(!agenda.add(Some(second), at(5), "moved").1);
         agenda.remove(second);
         assert_eq!(agenda.next(at(2)), Err(Some(at(3))));
         assert_eq!(agenda.next(at(3)).unwrap().1, "third");

@@ -61,7 +61,7 @@ macro_rules! pool {
                         }
                         None if !again(error) => return Answer { reply, pooled, unsure },
                         None => {
-                            if !is_slow(error, pooled.is_some(), is_long) {
+                            if !is_slow(error, is_long) {
                                 self.nodes.forget(&target.name);
                                 pooled.iter().for_each(|_| locked(&self.idle).forget(&target.name));
                             }
@@ -79,15 +79,17 @@ macro_rules! pool {
                 sending: Sending<'_>,
                 unsure: &mut bool,
             ) -> (RedisResult<Value>, Option<Pooled>, bool) {
+                // Without a connection, the time to open one counts.
+                let is_long = left(by) >= SHORT - SHORT / 10;
                 loop {
                     if needs_short && !locked(&self.idle).is_ready(&target.name) {
                         match self.take(&target.name, true, by)$($await)* {
-                            Err(error) => return (Err(error), None, false),
+                            Err(error) => return (Err(error), None, is_long),
                             Ok((pooled, _)) => pooled.keep(),
                         }
                     }
                     let (mut pooled, is_stale) = match self.take(&target.name, is_short, by)$($await)* {
-                        Err(error) => return (Err(error), None, false),
+                        Err(error) => return (Err(error), None, is_long),
                         Ok(taken) => taken,
                     };
                     if is_stale == Some(true) && pooled.query(&cmd("PING"), checked_by(by))$($await)*.is_err() {
@@ -215,11 +217,16 @@ macro_rules! watch {
                         hold.confirmed(sent);
                         Some(sent + hold.spec.lease / 3)
                     }
+                    // What reports losses does so at once.
                     Verdict::Never(error) if is_not_held(&error) => {
-                        hold.reported();
-                        None
+                        hold.refuted();
+                        Some(hold.until())
                     }
-                    Verdict::Again(_) | Verdict::Never(_) => Some(hold.next_try()),
+                    Verdict::Never(error) => {
+                        hold.warn("renewed", &error);
+                        Some(hold.next_try())
+                    }
+                    Verdict::Again(_) => Some(hold.next_try()),
                 }
             }
 

@@ -125,7 +125,10 @@ impl fmt::Display for Error {
                 write!(f, "{lock}: unknown command: is lock.so loaded on {address}?")
             }
             Self::Deadlock { lock, error } | Self::NoReplicas { lock, error } | Self::Refused { lock, error } => {
-                write!(f, "{lock}: {} {}", error.code().unwrap_or_default(), error.detail().unwrap_or_default())
+                match error.code() {
+                    Some(code) => write!(f, "{lock}: {code} {}", error.detail().unwrap_or_default()),
+                    None => write!(f, "{lock}: {error}"),
+                }
             }
             Self::Cancelled { lock } => write!(f, "{lock}: the wait was cancelled"),
             Self::Connection { lock, error } => write!(f, "{lock}: no connection: {error}"),

@@ -1,11 +1,10 @@
 //! The state of a hold from its grant to its end, the same for both flavours.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redis::{RedisResult, Value};
+use redis::{RedisError, RedisResult, Value};
 
 use crate::spec::{Spec, REPORTED};
 use crate::util::{again, is_not_held, left, locked, SHORT, SLACK};
@@ -14,10 +13,6 @@ use crate::util::{again, is_not_held, left, locked, SHORT, SLACK};
 pub(crate) type OnLost = Arc<dyn Fn() + Send + Sync>;
 
 const EXPIRED: &str = "its lease expired";
-
-const HELD: u8 = 0;
-const LOST: u8 = 1;
-const RELEASED: u8 = 2;
 
 /// How long a session's hold is assumed to exist after its connection was lost: the default of `lock.session-grace`.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
@@ -41,12 +36,24 @@ pub(crate) struct Hold {
     pub token: Option<u64>,
     /// Whether an earlier request of this owner may still arrive at the server.
     pub unsure: bool,
-    state: AtomicU8,
-    /// When it ends if it is not renewed; for a session, if the server does not confirm it.
-    until: Mutex<Instant>,
-    /// Why it is lost.
-    why: Mutex<&'static str>,
+    state: Mutex<State>,
     on_lost: Option<OnLost>,
+}
+
+struct State {
+    phase: Phase,
+    /// When it ends if it is not renewed; for a session, if the server does not confirm it.
+    until: Instant,
+    /// Why it is lost, if it is.
+    why: &'static str,
+    is_warned: bool,
+}
+
+#[derive(PartialEq, Eq)]
+enum Phase {
+    Held,
+    Lost,
+    Released,
 }
 
 impl Hold {
@@ -62,29 +69,19 @@ impl Hold {
         // The lease began at the grant, which may be some time before the reply.
         let until = Instant::now() + spec.lease - spec.lease.min(sent.elapsed()).min(spec.lease / 10);
         let token = spec.fenced.then_some(granted as u64);
-        Self {
-            spec,
-            owner,
-            token,
-            unsure,
-            state: AtomicU8::new(HELD),
-            until: Mutex::new(until),
-            why: Mutex::new(EXPIRED),
-            on_lost,
-        }
+        let state = Mutex::new(State { phase: Phase::Held, until, why: EXPIRED, is_warned: false });
+        Self { spec, owner, token, unsure, state, on_lost }
     }
 
     /// Whether it is neither lost nor being released.
     pub fn is_held(&self) -> bool {
-        self.state.load(Ordering::Acquire) == HELD
+        locked(&self.state).phase == Phase::Held
     }
 
     /// Whether it is known to be lost, by a report of the server or by the clock.
     pub fn is_lost(&self) -> bool {
-        match self.state.load(Ordering::Acquire) {
-            HELD => self.is_expired(),
-            state => state == LOST,
-        }
+        let state = locked(&self.state);
+        state.phase == Phase::Lost || state.phase == Phase::Held && left(state.until).is_zero()
     }
 
     /// Whether its lease has expired by the local clock.
@@ -94,7 +91,7 @@ impl Hold {
 
     /// When it ends, as far as is known.
     pub fn until(&self) -> Instant {
-        *locked(&self.until)
+        locked(&self.state).until
     }
 
     /// How much of the lease is left.
@@ -115,7 +112,7 @@ impl Hold {
 
     /// The server has confirmed the hold: it was held at `then`, with a full lease.
     pub fn confirmed(&self, then: Instant) {
-        *locked(&self.until) = then + self.spec.lease;
+        locked(&self.state).until = then + self.spec.lease;
     }
 
     /// When a failed renewal is repeated: soon, and not after the end of the lease.
@@ -126,8 +123,8 @@ impl Hold {
 
     /// A session's connection was lost: the hold is assumed to exist for the grace from now on.
     pub fn unbound(&self) {
-        let mut until = locked(&self.until);
-        *until = (*until).min(Instant::now() + GRACE);
+        let mut state = locked(&self.state);
+        state.until = state.until.min(Instant::now() + GRACE);
     }
 
     /// How long one blocking call of a watch lasts, and how long to wait for its reply. For a session both are short,
@@ -163,7 +160,10 @@ impl Hold {
                 self.lose(REPORTED);
                 return Watched::Ended(false);
             }
-            Err(_) => return Watched::Refused,
+            Err(error) => {
+                self.warn("watched", &error);
+                return Watched::Refused;
+            }
         }
         // The other keys of a session are still bound to the connection.
         Watched::Ended(!self.spec.session || self.spec.keys.len() == 1)
@@ -178,41 +178,53 @@ impl Hold {
         })
     }
 
-    /// The lease has expired by the local clock.
-    pub fn expire(&self) {
-        self.lose(EXPIRED);
+    /// Warns, once, that the server refuses something.
+    pub fn warn(&self, what: &str, error: &RedisError) {
+        if !std::mem::replace(&mut locked(&self.state).is_warned, true) {
+            log::warn!("{} cannot be {what}: {error}", self.spec);
+        }
     }
 
-    /// The server has reported that it is not held.
-    pub fn reported(&self) {
-        self.lose(REPORTED);
+    /// Reports the loss if the lease has expired.
+    pub fn expire(&self) {
+        if self.is_expired() {
+            let why = locked(&self.state).why;
+            self.lose(why);
+        }
+    }
+
+    /// The server has replied that it is not held: it counts as expired.
+    pub fn refuted(&self) {
+        let mut state = locked(&self.state);
+        if state.phase == Phase::Held {
+            (state.until, state.why) = (Instant::now(), REPORTED);
+        }
     }
 
     /// Records the loss and reports it, once, unless it is being released already.
     fn lose(&self, why: &'static str) {
-        let mut reason = locked(&self.why);
-        let first = self.state.compare_exchange(HELD, LOST, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if first {
-            *reason = why;
+        let mut state = locked(&self.state);
+        if state.phase != Phase::Held {
+            return;
         }
-        drop(reason);
-        if let (true, Some(call)) = (first, &self.on_lost) {
-            // A panic of the user's callback must not end the renewals of other locks.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| call())) {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-                log::error!("{}: error in the callback for its loss: {text}", self.spec);
-            }
+        (state.phase, state.why) = (Phase::Lost, why);
+        drop(state);
+        // A panic of the user's callback must not end the renewals of other locks.
+        let called = catch_unwind(AssertUnwindSafe(|| self.on_lost.iter().for_each(|call| call())));
+        if let Err(panic) = called {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            log::error!("{}: error in the callback for its loss: {text}", self.spec);
         }
     }
 
     /// Called when the release begins: from now on no loss is reported. Returns whether it can be released.
     pub fn end(&self) -> Ended {
-        let is_lost = self.is_lost();
-        match self.state.swap(RELEASED, Ordering::AcqRel) {
-            RELEASED => Ended::Before,
-            _ if is_lost => Ended::Lost(*locked(&self.why)),
-            _ => Ended::Held,
+        let mut state = locked(&self.state);
+        match std::mem::replace(&mut state.phase, Phase::Released) {
+            Phase::Released => Ended::Before,
+            Phase::Held if !left(state.until).is_zero() => Ended::Held,
+            _ => Ended::Lost(state.why),
         }
     }
 }
@@ -227,8 +239,8 @@ macro_rules! accessors {
             }
 
             /// The lock's key, or keys.
-            pub fn keys(&self) -> &[Vec<u8>] {
-                &self.hold.spec.keys
+            pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+                self.hold.spec.keys.iter().map(Vec::as_slice)
             }
 
             /// The fencing token, if the lock is [fenced](crate::Lock::fenced).
@@ -259,7 +271,7 @@ macro_rules! accessors {
 pub(crate) use accessors;
 
 /// What a hold was when its release began.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Held,
     /// It was lost, for this reason.
@@ -273,12 +285,38 @@ impl Ended {
     pub fn result(self, spec: &Spec, replied: crate::Result<()>) -> crate::Result<()> {
         match self {
             Self::Held => replied,
-            // After a reported loss the release must not succeed, whatever the server replied.
-            Self::Lost(why) => match replied {
-                Ok(()) | Err(crate::Error::NotHeld { .. }) => Err(spec.not_held(why)),
-                error => error,
-            },
+            // The release must not succeed, whatever the server replied, if it did.
+            Self::Lost(why) => Err(spec.not_held(why)),
             Self::Before => Err(spec.not_held("it was released before")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::spec::Kind;
+
+    #[test]
+    fn a_reported_loss_is_an_error_of_the_release() {
+        for _ in 0..3000 {
+            let called = Arc::<AtomicBool>::default();
+            let (calls, spec) = (called.clone(), Arc::new(Spec::new(Kind::Lock, vec![b"a".to_vec()])));
+            let on_lost: OnLost = Arc::new(move || calls.store(true, Ordering::SeqCst));
+            let hold = Hold::new(spec, String::new(), (1, Instant::now()), false, Some(on_lost));
+            let both = Barrier::new(2);
+            let ended = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    both.wait();
+                    hold.lose(REPORTED);
+                });
+                both.wait();
+                hold.end()
+            });
+            assert_eq!(called.load(Ordering::SeqCst), ended != Ended::Held);
         }
     }
 }

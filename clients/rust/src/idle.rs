@@ -6,8 +6,10 @@ use std::time::Instant;
 use crate::nodes::Name;
 use crate::util::STALE;
 
-/// How many connections of each kind to a node are kept, and how many are opened, or used for short commands, at a time.
+/// How many connections of each kind to a node are kept, and how many are used for short commands at a time.
 pub(crate) const MANY: usize = 16;
+/// How many are opened at a time by what may have to leave them: threads, and tasks with less than a second.
+pub(crate) const OPENING: usize = 256;
 
 /// The idle connections to each node. At least one of a node is kept for short commands, so that what waits for a lock
 /// never takes the last connection that the server accepts from what releases it.

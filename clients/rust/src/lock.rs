@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::hold::OnLost;
 use crate::spec::{Kind, Spec};
+use crate::util::capped;
 
 /// A factory of locks, with connections of its own to the servers of a client.
 ///
@@ -110,7 +111,7 @@ impl<C> fmt::Debug for Lock<C> {
 impl<C> Lock<C> {
     /// How long the lock stays held after its holder died; 30 seconds by default. It is renewed after each third of it.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.spec.lease = lease;
+        self.spec.lease = capped(lease);
         self
     }
 
@@ -130,7 +131,7 @@ impl<C> Lock<C> {
 
     /// The grant and each renewal must be acknowledged by this number of replicas, each within `time`.
     pub fn replicas(mut self, replicas: u32, time: Duration) -> Self {
-        self.spec.replicas = Some((replicas, time));
+        self.spec.replicas = Some((replicas, capped(time)));
         self
     }
 

@@ -1,7 +1,7 @@
 //! The addresses of the servers: one server, the master according to Sentinel, or the node of a key's slot.
 //! The queries are in `sync` and `aio`; this module stores their results.
 
-use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -41,8 +41,8 @@ pub(crate) struct Many {
     node: ConnectionInfo,
     /// The name of the master that Sentinels monitor; `None` for a cluster.
     master: Option<String>,
-    /// Which node serves which slot. A master has all keys in slot 0.
-    known: Mutex<HashMap<u16, Name>>,
+    /// Which node serves which slots; the last entry of a slot is valid. A master has all keys in slot 0.
+    known: Mutex<Vec<(RangeInclusive<u16>, Name)>>,
     /// The masters that were known last.
     masters: Mutex<Vec<Name>>,
 }
@@ -109,7 +109,9 @@ impl Nodes {
         let name = many.complete(error.redirect_node()?.0);
         let asking = error.code() == Some("ASK");
         if !asking {
-            locked(&many.known).insert(many.slot(key), name.clone());
+            let (mut known, slot) = (locked(&many.known), many.slot(key));
+            known.retain(|(slots, _)| *slots != (slot..=slot));
+            known.push((slot..=slot, name.clone()));
         }
         Some(Target { name, asking })
     }
@@ -118,7 +120,7 @@ impl Nodes {
     pub fn forget(&self, name: &Name) {
         if let Self::Many(many) = self {
             many.first.fetch_add(1, Ordering::Relaxed);
-            locked(&many.known).retain(|_, known| known != name);
+            locked(&many.known).retain(|(_, known)| known != name);
         }
     }
 
@@ -150,19 +152,19 @@ impl Nodes {
     /// Stores the reply of this server.
     pub fn learn(&self, from: &Client, reply: &Value) -> RedisResult<()> {
         let Self::Many(many) = self else { return Ok(()) };
-        let known: HashMap<u16, Name> = if many.master.is_some() {
+        let known: Vec<(RangeInclusive<u16>, Name)> = if many.master.is_some() {
             let master: Option<(String, u16)> = from_redis_value_ref(reply)?;
-            master.map(|(host, port)| (0, format!("{host}:{port}").into())).into_iter().collect()
+            master.map(|(host, port)| (0..=0, format!("{host}:{port}").into())).into_iter().collect()
         } else {
             let host = host(from.get_connection_info());
             let entries: Vec<Vec<Value>> = from_redis_value_ref(reply)?;
-            entries.iter().filter_map(|entry| served(entry, &host)).flatten().collect()
+            entries.iter().filter_map(|entry| served(entry, &host)).collect()
         };
         if known.is_empty() {
             let text = if many.master.is_some() { "no such master" } else { "no node of the cluster serves a slot" };
             return Err((ErrorKind::ClusterConnectionNotFound, text).into());
         }
-        let mut masters: Vec<Name> = known.values().cloned().collect();
+        let mut masters: Vec<Name> = known.iter().map(|(_, name)| name.clone()).collect();
         masters.sort();
         masters.dedup();
         *locked(&many.masters) = masters;
@@ -173,7 +175,8 @@ impl Nodes {
 
 impl Many {
     fn of(&self, key: &[u8]) -> Option<Name> {
-        locked(&self.known).get(&self.slot(key)).cloned()
+        let (known, slot) = (locked(&self.known), self.slot(key));
+        known.iter().rev().find(|(slots, _)| slots.contains(&slot)).map(|(_, name)| name.clone())
     }
 
     fn slot(&self, key: &[u8]) -> u16 {
@@ -215,7 +218,7 @@ pub(crate) fn connect_within(client: &Client, limit: Duration) -> RedisResult<Co
     let began = Instant::now();
     let connection = client.get_connection_with_timeout(limit)?;
     if began.elapsed() >= limit {
-        return Err(timed_out("the server has not replied in time"));
+        return Err(timed_out());
     }
     connection.set_read_timeout(Some(limit))?;
     connection.set_write_timeout(Some(limit.min(SHORT)))?;
@@ -229,16 +232,15 @@ fn host(info: &ConnectionInfo) -> String {
     }
 }
 
-/// The slots of one entry of `CLUSTER SLOTS`, each with its master; `None` if the entry is invalid.
-fn served(entry: &[Value], from_host: &str) -> Option<impl Iterator<Item = (u16, Name)>> {
+/// The slots of one entry of `CLUSTER SLOTS`, and their master; `None` if the entry is invalid.
+fn served(entry: &[Value], from_host: &str) -> Option<(RangeInclusive<u16>, Name)> {
     let [first, last, Value::Array(master), ..] = entry else { return None };
     let host: Option<String> = from_redis_value_ref(master.first()?).ok()?;
     let host = host.filter(|host| !host.is_empty()).unwrap_or_else(|| from_host.to_string());
     let port: u16 = from_redis_value_ref(master.get(1)?).ok()?;
     let first: u16 = from_redis_value_ref(first).ok()?;
     let last: u16 = from_redis_value_ref(last).ok()?;
-    let name = Name::from(format!("{host}:{port}"));
-    Some((first..=last).map(move |slot| (slot, name.clone())))
+    Some((first..=last, format!("{host}:{port}").into()))
 }
 
 fn addressed(like: &ConnectionAddr, host: &str, port: u16) -> ConnectionAddr {
@@ -291,6 +293,7 @@ mod tests {
         assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:9");
         nodes.forget(&"10.0.0.1:7".into());
         assert!(nodes.target(b"a").is_some(), "another node has its slot");
+        assert!(nodes.target(b"b").is_none());
         nodes.forget(&"10.0.0.1:9".into());
         assert!(nodes.target(b"a").is_none());
     }

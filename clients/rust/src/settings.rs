@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::{Client, IntoConnectionInfo, RedisResult};
 
 use crate::nodes::{infos, Nodes};
+use crate::util::capped;
 
 /// The servers of the locks, and how to wait there.
 ///
@@ -50,7 +51,7 @@ impl Settings {
     /// How long one command blocks at most; 30 seconds by default. Then the request is sent again. A server that has
     /// not replied two seconds later is considered unreachable.
     pub fn max_block(mut self, max_block: Duration) -> Self {
-        self.max_block = max_block;
+        self.max_block = capped(max_block);
         self
     }
 
@@ -58,7 +59,7 @@ impl Settings {
     /// [`Error::Connection`](crate::Error::Connection) if no connection has ever succeeded; 5 seconds by default. Once
     /// connected, waits survive outages.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
-        self.connect_timeout = connect_timeout.max(Duration::from_millis(1));
+        self.connect_timeout = capped(connect_timeout);
         self
     }
 

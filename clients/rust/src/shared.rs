@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisResult};
@@ -38,9 +38,32 @@ pub(crate) struct Waiting {
     pub spec: Arc<Spec>,
     pub owner: String,
     is_sent: AtomicBool,
+    /// Counted as a clean-up until everything that handles it has ended.
+    given_up: OnceLock<Clearing>,
+    /// Wakes the caller, if a thread waits for it.
+    wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Waiting {
+    /// From now on nothing is sent.
+    pub fn give_up(&self, counted: Clearing) {
+        let _ = self.given_up.set(counted);
+    }
+
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.get().is_some()
+    }
+
+    /// What wakes the caller, if a thread waits for it.
+    pub fn wakes(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let _ = self.wake.set(Box::new(wake));
+    }
+
+    /// The wait is to end.
+    pub fn wake(&self) {
+        self.wake.get().into_iter().for_each(|wake| wake());
+    }
+
     /// Whether anything was sent.
     pub fn is_sent(&self) -> bool {
         self.is_sent.load(Ordering::SeqCst)
@@ -70,8 +93,9 @@ impl Shared {
 
     /// Begins an acquisition, before anything is sent.
     pub fn begin(&self, owner: &str, spec: &Arc<Spec>) -> Result<Arc<Waiting>, Error> {
-        spec.check(self.max_block)?;
-        let waiting = Arc::new(Waiting { spec: spec.clone(), owner: owner.to_string(), is_sent: false.into() });
+        spec.check(self.max_block, self.connect_timeout)?;
+        let (is_sent, given_up, wake) = Default::default();
+        let waiting = Arc::new(Waiting { spec: spec.clone(), owner: owner.to_string(), is_sent, given_up, wake });
         let mut state = locked(&self.state);
         if self.is_closed() {
             return Err(Error::Closed { lock: spec.to_string() });
@@ -80,18 +104,19 @@ impl Shared {
         Ok(waiting)
     }
 
-    /// Called before a request is sent; it must not be if the factory has been closed.
+    /// Called before a request is sent; it must not be if it was given up, or the factory closed.
     pub fn sends(&self, waiting: &Waiting) -> RedisResult<()> {
         waiting.is_sent.store(true, Ordering::SeqCst);
-        if self.is_closed() {
-            return Err((ErrorKind::InvalidClientConfig, "these locks are closed").into());
+        if self.is_closed() || waiting.is_given_up() {
+            return Err((ErrorKind::InvalidClientConfig, "the request was given up").into());
         }
         Ok(())
     }
 
     /// Ends an acquisition.
     pub fn end(&self, owner: &str) {
-        locked(&self.state).waits.remove(owner);
+        let ended = locked(&self.state).waits.remove(owner);
+        drop(ended); // which may count it out, and needs the lock
     }
 
     /// Whether something of this acquisition may still be on the server, or arrive there.
@@ -102,12 +127,14 @@ impl Shared {
     /// Ends an acquisition with a hold. Returns false if the factory has been closed.
     pub fn add(&self, hold: &Arc<Hold>) -> bool {
         let mut state = locked(&self.state);
-        let is_open = !self.is_closed();
-        if is_open {
-            state.waits.remove(&hold.owner);
-            state.holds.insert(hold.owner.clone(), hold.clone());
+        if self.is_closed() {
+            return false;
         }
-        is_open
+        let ended = state.waits.remove(&hold.owner);
+        state.holds.insert(hold.owner.clone(), hold.clone());
+        drop(state);
+        drop(ended);
+        true
     }
 
     /// A hold was released, or cannot be.

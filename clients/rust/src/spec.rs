@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use redis::{cmd, Cmd, RedisError};
+use redis::{cmd, Cmd, ErrorKind, RedisError};
 use uuid::Uuid;
 
 use crate::nodes::Nodes;
-use crate::util::at_least_1_ms;
+use crate::util::{at_least_1_ms, is_full};
 use crate::Error;
 
 /// The kind of lock.
@@ -94,11 +94,13 @@ impl Spec {
     }
 
     /// Refuses invalid options.
-    pub fn check(&self, max_block: Duration) -> Result<(), Error> {
+    pub fn check(&self, max_block: Duration, connect_timeout: Duration) -> Result<(), Error> {
         let semaphore = self.kind == Kind::Semaphore;
         let tokens = matches!(self.kind, Kind::Lock | Kind::Fair | Kind::Write);
         let text = if max_block.is_zero() {
             String::from("max_block must be greater than 0, not 0")
+        } else if connect_timeout.is_zero() {
+            String::from("connect_timeout must be greater than 0, not 0")
         } else if self.keys.is_empty() {
             String::from("keys must not be empty")
         } else if self.lease.is_zero() {
@@ -128,10 +130,12 @@ impl Spec {
             Some("NOTHELD") => self.not_held(REPORTED),
             Some("DEADLOCK") => Error::Deadlock { lock, error },
             Some("NOREPLICAS") => Error::NoReplicas { lock, error },
+            Some(_) if is_full(&error) => Error::Connection { lock, error },
             Some("ERR") if error.detail().is_some_and(|text| text.to_lowercase().starts_with("unknown command")) => {
                 Error::NoModule { lock, address: nodes.address(self.key()) }
             }
             Some(_) => Error::Refused { lock, error },
+            None if error.kind() == ErrorKind::UnexpectedReturnType => Error::Refused { lock, error },
             None => Error::Connection { lock, error },
         }
     }

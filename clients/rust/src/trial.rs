@@ -10,7 +10,9 @@ use crate::error::NotAcquired;
 use crate::nodes::Nodes;
 use crate::shared::Shared;
 use crate::spec::{Kind, Spec};
-use crate::util::{Call, Pause, Wait, LATE, LATE_REPLY};
+#[cfg(feature = "sync")]
+use crate::util::timed_out;
+use crate::util::{is_busy, is_full, Call, Pause, Wait, LATE, LATE_REPLY};
 use crate::Error;
 
 /// The attempts of one acquisition.
@@ -24,6 +26,12 @@ pub(crate) struct Trial {
 impl Trial {
     pub fn new(wait: Wait) -> Self {
         Self { wait, pause: Pause::new(), cause: None, is_warned: false }
+    }
+
+    /// One whose last request has no reply in time.
+    #[cfg(feature = "sync")]
+    pub fn unanswered(wait: Wait) -> Self {
+        Self { cause: Some(timed_out()), ..Self::new(wait) }
     }
 
     /// How long attempts are made. Until a connection has succeeded once, the address is probably wrong.
@@ -69,7 +77,8 @@ impl Trial {
             self.is_warned = false; // a connection that lasts ends an outage, and this is the next one
         }
         let pause = self.pause.next(self.until(shared));
-        let warns = pause.is_some() && error.code().is_none() && shared.connected.load(Ordering::Relaxed);
+        let is_outage = (error.code().is_none() || is_full(&error)) && !is_busy(&error);
+        let warns = pause.is_some() && is_outage && shared.connected.load(Ordering::Relaxed);
         if warns && !std::mem::replace(&mut self.is_warned, true) {
             log::warn!("{spec}: no connection to {} ({error}); the wait goes on", nodes.address(spec.key()));
         }
@@ -90,8 +99,7 @@ impl Trial {
             cause => {
                 let end = self.wait.end().filter(|_| is_late).unwrap_or_else(Instant::now);
                 let by = cause.is_none().then(|| end + LATE - LATE / 10);
-                let waited = if self.wait.only_tries() { Duration::ZERO } else { self.wait.time() };
-                let lock = spec.to_string();
+                let (lock, waited) = (spec.to_string(), self.wait.time());
                 (Error::NotAcquired(Box::new(NotAcquired { lock, waited, holders: Vec::new(), cause })), by)
             }
         }

@@ -50,7 +50,6 @@ pub(crate) struct Wait {
     began: Instant,
     time: Duration,
     end: Option<Instant>,
-    only_try: bool,
 }
 
 /// One blocking call of a wait.
@@ -68,26 +67,32 @@ pub(crate) struct Call {
 
 impl Wait {
     pub fn forever() -> Self {
-        Self { began: Instant::now(), time: Duration::ZERO, end: None, only_try: false }
+        Self { began: Instant::now(), time: Duration::MAX, end: None }
     }
 
     /// For this time at most; zero only tries.
     pub fn at_most(time: Duration) -> Self {
-        let began = Instant::now();
-        Self { began, time, end: began.checked_add(time), only_try: time.is_zero() }
+        let (began, time) = (Instant::now(), capped(time));
+        Self { began, time, end: Some(began + time) }
     }
 
     pub fn began(&self) -> Instant {
         self.began
     }
 
-    /// How long it is, or has taken if it has no limit.
+    /// How long it has taken, without the time by which it may end late; zero for a try.
     pub fn time(&self) -> Duration {
-        self.end.map_or_else(|| self.began.elapsed(), |_| self.time)
+        self.began.elapsed().min(self.time)
     }
 
     pub fn only_tries(&self) -> bool {
-        self.only_try
+        self.time.is_zero()
+    }
+
+    /// Whether a blocking read would end too late: Linux rounds its time up, by up to an eighth.
+    #[cfg(feature = "sync")]
+    pub fn is_long(&self) -> bool {
+        self.end.is_some() && self.time > SHORT / 2
     }
 
     /// For a try this is its beginning: it has only the time by which a wait may end late.
@@ -104,19 +109,17 @@ impl Wait {
     /// the connection closes, but not when its `BLOCK` times out.
     pub fn next_call(&self, now: Instant, max_block: Duration, fair: bool) -> Call {
         let left = self.end.map(|end| end.saturating_duration_since(now));
-        match (self.end, left) {
-            (Some(end), Some(left)) if left <= max_block => {
-                let block = (!self.only_try).then(|| at_least_1_ms(left));
-                Call { block, by: end + LATE_REPLY, is_cut: false, is_long: false }
-            }
-            _ if fair => {
-                let block = Some(left.map_or(0, at_least_1_ms));
-                Call { block, by: now + max_block, is_cut: true, is_long: false }
-            }
-            _ => {
-                let block = Some(at_least_1_ms(max_block));
-                Call { block, by: now + max_block + SLACK, is_cut: false, is_long: true }
-            }
+        let is_last = left.is_some_and(|left| left <= max_block);
+        let block = match left {
+            _ if self.only_tries() => None,
+            Some(left) if is_last || fair => Some(at_least_1_ms(left)),
+            None if fair => Some(0),
+            _ => Some(at_least_1_ms(max_block)),
+        };
+        let by = now + max_block + if fair { Duration::ZERO } else { SLACK };
+        match self.end.map(|end| end + LATE_REPLY) {
+            Some(end) if is_last || end < by => Call { block, by: end, is_cut: fair && !is_last, is_long: false },
+            _ => Call { block, by, is_cut: fair, is_long: !fair },
         }
     }
 }
@@ -127,6 +130,11 @@ pub(crate) struct Sent {
     pub by: Instant,
     /// Whether a server without a reply by then is unresponsive, and not only slow.
     pub is_long: bool,
+}
+
+/// At most a hundred years: with longer times, clocks overflow.
+pub(crate) fn capped(time: Duration) -> Duration {
+    time.min(Duration::from_secs(36_500 * 86_400))
 }
 
 /// In milliseconds, rounded up; never 0, which would mean no limit.
@@ -179,7 +187,7 @@ pub(crate) fn again(error: &RedisError) -> bool {
     const CODES: [&str; 8] =
         ["READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK"];
     match error.kind() {
-        ErrorKind::Io | ErrorKind::Parse | ErrorKind::ClusterConnectionNotFound => true,
+        ErrorKind::Io | ErrorKind::Parse | ErrorKind::ClusterConnectionNotFound | ErrorKind::Client => true,
         _ => error.code().is_some_and(|code| CODES.contains(&code)) || is_full(error),
     }
 }
@@ -194,15 +202,26 @@ pub(crate) fn is_lost(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse)
 }
 
-/// Whether a server with this transient error is slow, or full: then its idle connections are good, and it is the right
-/// one.
-pub(crate) fn is_slow(error: &RedisError, is_connected: bool, is_long: bool) -> bool {
-    is_full(error) || is_connected && error.is_timeout() && !is_long
+/// Whether this transient error shows nothing bad about the server: it is slow or full, or there was no free place here.
+/// Then its idle connections are good, and it is the right one. `is_long`: it had a second.
+pub(crate) fn is_slow(error: &RedisError, is_long: bool) -> bool {
+    is_full(error) || is_busy(error) || error.is_timeout() && !is_long
+}
+
+/// The error if there was no free place in time.
+pub(crate) fn busy(is_short: bool) -> RedisError {
+    let text = if is_short { "too many connections are in use" } else { "too many connections are being opened" };
+    (ErrorKind::Client, text).into()
+}
+
+/// Whether it is such an error: nothing was sent, and the server has no part in it.
+pub(crate) fn is_busy(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Client
 }
 
 /// The connection error for a time-out that was detected here.
-pub(crate) fn timed_out(what: &'static str) -> RedisError {
-    std::io::Error::new(std::io::ErrorKind::TimedOut, what).into()
+pub(crate) fn timed_out() -> RedisError {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, "the server has not replied in time").into()
 }
 
 /// How much time is left until then.
@@ -229,8 +248,12 @@ mod tests {
         assert_eq!(at(0, 5000, true), call(1000, 1060, false, false));
         assert_eq!(at(700, 5000, false), call(300, 1060, false, false));
         assert_eq!(at(1050, 5000, false), call(1, 1060, false, false), "a late call has no more time");
-        assert_eq!(at(0, 400, false), call(400, 2400, false, true));
+        assert_eq!(at(0, 400, false), call(400, 1060, false, false), "the wait has no more time");
         assert_eq!(at(0, 400, true), call(1000, 400, true, false));
+        assert_eq!(at(950, 40, true), call(50, 990, true, false));
+        let wait = Wait { began: wait.began, ..Wait::at_most(ms(9000)) };
+        let at = |now: u64, max_block, fair| wait.next_call(wait.began + ms(now), ms(max_block), fair);
+        assert_eq!(at(0, 400, false), call(400, 2400, false, true));
         let wait = Wait::at_most(Duration::ZERO);
         let tried = wait.next_call(wait.began + ms(30), ms(400), true);
         assert_eq!(tried, Call { block: None, by: wait.began + ms(60), is_cut: false, is_long: false });

@@ -22,9 +22,9 @@ const MANY: usize = 80;
 /// The largest number during `act`.
 fn most(count: impl Fn() -> usize + Send + 'static, act: impl FnOnce()) -> usize {
     let (most, ended) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-    let (seen, is_over) = (most.clone(), ended.clone());
+    let (seen, has_ended) = (most.clone(), ended.clone());
     let counts = thread::spawn(move || {
-        while !is_over.load(Ordering::SeqCst) {
+        while !has_ended.load(Ordering::SeqCst) {
             seen.fetch_max(count(), Ordering::SeqCst);
             thread::sleep(Duration::from_millis(2));
         }
@@ -93,7 +93,7 @@ fn connections_and_threads_are_bounded() {
         let waits: Vec<_> = (0..MANY)
             .map(|_| {
                 let lock = lock.clone();
-                thread::spawn(move || lock.lock_for(Duration::from_millis(1500)).map(drop).unwrap_err())
+                thread::spawn(move || lock.lock_for(Duration::from_millis(450)).map(drop).unwrap_err())
             })
             .collect();
         waits.into_iter().for_each(|wait| drop(wait.join().unwrap()));

@@ -55,7 +55,7 @@ fn a_guard_knows_what_it_holds() {
     let locks = Locks::new(&server.client);
     let first = locks.lock("a").fenced().lock().unwrap();
     assert_eq!(server.say::<u32>(&["HGET", "a", first.owner()]), 1);
-    assert_eq!(first.keys(), [b"a".to_vec()]);
+    assert_eq!(first.keys().collect::<Vec<_>>(), [b"a"]);
     let token = first.token().unwrap();
     first.release().unwrap();
     assert!(locks.lock("a").fenced().lock().unwrap().token().unwrap() > token);
@@ -138,6 +138,60 @@ fn a_callback_that_panics_does_not_end_renewals() {
 }
 
 #[test]
+fn callbacks_that_block_do_not_delay_renewals() {
+    let server = Server::start();
+    let locks = Locks::new(&server.client);
+    let block = || thread::sleep(Duration::from_secs(60));
+    let lost: Vec<_> = (0..10)
+        .map(|key| {
+            let lock = locks.lock(key.to_string()).no_renewal().lease(Duration::from_secs(1)).on_lost(block);
+            lock.lock().unwrap()
+        })
+        .collect();
+    let kept = locks.lock("a").lease(Duration::from_secs(3)).lock().unwrap();
+    until("the losses", || lost.iter().all(Guard::is_lost).then_some(()));
+    thread::sleep(Duration::from_secs(5));
+    assert!(!kept.is_lost());
+    lost.into_iter().for_each(std::mem::forget);
+    kept.release().unwrap();
+}
+
+#[test]
+fn what_a_callback_has_is_dropped_with_its_guard() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let captured = Arc::new(());
+    let has = captured.clone();
+    let lock = locks.lock("a").lease(Duration::from_secs(12)).on_lost(move || {
+        let _ = &has;
+    });
+    let guard = lock.lock().unwrap();
+    drop(lock);
+    until("a renewal", || (server.calls("lock.renew") > 0).then_some(()));
+    guard.release().unwrap();
+    let released = Instant::now();
+    until("the callback to be dropped", || (Arc::strong_count(&captured) == 1).then_some(()));
+    assert!(released.elapsed() < Duration::from_secs(3), "{:?}", released.elapsed());
+}
+
+#[test]
+fn settle_does_not_wait_for_a_wait_that_can_be_cancelled() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let held = locks.lock("a").lock().unwrap();
+    let cancel = Cancel::new();
+    let lock = locks.lock("a").cancelled_by(&cancel);
+    let waits = thread::spawn(move || lock.lock());
+    server.waiters(1);
+    assert!(locks.settle(Duration::ZERO));
+    cancel.cancel();
+    assert!(matches!(waits.join().unwrap(), Err(Error::Cancelled { .. })));
+    assert!(locks.settle(SOON));
+    server.waiters(0);
+    held.release().unwrap();
+}
+
+#[test]
 fn cancelled_from_another_thread() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
@@ -198,6 +252,10 @@ fn invalid_options_are_refused() {
         (
             Locks::new(Settings::single(&client).max_block(Duration::ZERO)).lock("a"),
             "max_block must be greater than 0, not 0",
+        ),
+        (
+            Locks::new(Settings::single(&client).connect_timeout(Duration::ZERO)).lock("a"),
+            "connect_timeout must be greater than 0, not 0",
         ),
     ] {
         let error = lock.lock().unwrap_err();

@@ -30,11 +30,8 @@ pub struct Guard {
     lost: Arc<watch::Sender<bool>>,
     job: Id,
     is_watched: AtomicBool,
-    /// What it was when its release began.
-    ended: Option<Ended>,
-    /// Whether a release may have been sent already.
-    repeated: bool,
-    is_released: bool,
+    /// A release that has not ended.
+    releasing: Option<Releasing>,
 }
 
 impl Guard {
@@ -54,8 +51,7 @@ impl Guard {
         let is_open = core.shared.add(&hold);
         let due = hold.first_renewal().unwrap_or_else(|| hold.until());
         let job = core.keeper.keep(&core, due, hold.clone());
-        let is_watched = false.into();
-        let guard = Self { core, hold, lost, job, is_watched, ended: None, repeated: false, is_released: false };
+        let guard = Self { core, hold, lost, job, is_watched: false.into(), releasing: None };
         let spec = &guard.hold.spec;
         if !is_open {
             return Err(Error::Closed { lock: spec.to_string() });
@@ -91,25 +87,17 @@ impl Guard {
     /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
     /// not be reached until the lease expired, [`Refused`](Error::Refused).
     pub async fn release(mut self) -> Result<()> {
-        let releasing = self.stop();
+        let releasing = self.releasing.insert(Releasing::new(self.core.clone(), self.hold.clone()));
         let ended = releasing.ended;
-        self.repeated = true;
         let result = if ended == Ended::Before { Ok(()) } else { releasing.run().await };
-        self.core.keeper.leave(self.job);
-        self.is_released = true;
+        self.releasing = None;
         ended.result(&self.hold.spec, result)
-    }
-
-    /// From now on there are no renewals, and no loss is reported. Returns what releases the lock.
-    fn stop(&mut self) -> Releasing {
-        let ended = *self.ended.get_or_insert_with(|| self.hold.end());
-        Releasing { core: self.core.clone(), hold: self.hold.clone(), ended, repeated: self.repeated }
     }
 
     fn watch_all(&self) {
         if !self.is_watched.swap(true, Ordering::Relaxed) {
             // A session's first key is watched already.
-            (usize::from(self.hold.spec.session)..self.keys().len()).for_each(|key| self.watch(key, None));
+            (usize::from(self.hold.spec.session)..self.hold.spec.keys.len()).for_each(|key| self.watch(key, None));
         }
     }
 
@@ -129,10 +117,12 @@ fn reporting(lost: Arc<watch::Sender<bool>>, on_lost: Option<OnLost>) -> OnLost 
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.is_released {
-            return;
-        }
-        self.stop().begin();
+        let releasing = match self.releasing.take() {
+            // It may have been sent.
+            Some(releasing) => Releasing { repeated: true, ..releasing },
+            None => Releasing::new(self.core.clone(), self.hold.clone()),
+        };
+        releasing.begin();
         self.core.keeper.leave(self.job);
     }
 }
@@ -150,14 +140,14 @@ pub(super) struct Releasing {
 }
 
 impl Releasing {
-    /// From now on no loss is reported.
+    /// From now on there are no renewals, and no loss is reported.
     pub fn new(core: Arc<Core>, hold: Arc<Hold>) -> Self {
         let ended = hold.end();
         Self { core, hold, ended, repeated: false }
     }
 
     /// Releases in a task, unless it was released before.
-    pub fn begin(self) {
+    pub fn begin(mut self) {
         if self.ended == Ended::Before {
             return;
         }
@@ -166,7 +156,7 @@ impl Releasing {
         core.clearing(async move { drop(self.run().await) }, last, &spec);
     }
 
-    async fn run(mut self) -> Result<()> {
+    async fn run(&mut self) -> Result<()> {
         let end = Instant::now() + self.hold.left();
         let mut pause = Pause::new();
         loop {

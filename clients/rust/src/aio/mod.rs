@@ -45,7 +45,7 @@ use crate::lock::Factory;
 use crate::nodes::{connect_within, Name, Target};
 use crate::shared::{Shared, SETTLING};
 use crate::spec::Spec;
-use crate::util::{left, locked, timed_out, Wait, SHORT};
+use crate::util::{capped, left, locked, timed_out, Wait, SHORT};
 use crate::{Result, Settings};
 use guard::Releasing;
 use keep::Keeper;
@@ -108,7 +108,7 @@ impl Core {
         let nodes = &self.pool.nodes;
         let Some(Target { name, .. }) = nodes.target(key) else { return Ok(()) };
         let limit = || match left(last.by) {
-            Duration::ZERO => Err(timed_out("there is no time left")),
+            Duration::ZERO => Err(timed_out()),
             left => Ok(left),
         };
         let mut connection = match last.connections.remove(&name) {
@@ -157,7 +157,7 @@ impl Locks {
     /// `limit`. Returns whether everything was released; the rest ends when its lease expires.
     pub async fn close(&self, limit: Duration) -> bool {
         let core = &self.core;
-        let end = Instant::now() + limit;
+        let end = Instant::now() + capped(limit);
         let (waits, holds) = core.shared.close();
         core.closed.send_replace(true);
         for waiting in waits {
@@ -175,7 +175,7 @@ impl Locks {
     /// Waits until everything that was given up or dropped is cleaned up on the server, for at most `limit`. Call it at
     /// the end of a program. Returns whether the clean-up is complete.
     pub async fn settle(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
+        let end = Instant::now() + capped(limit);
         while !self.core.shared.is_settled() {
             if left(end).is_zero() {
                 return false;

@@ -14,9 +14,9 @@ use redis::{cmd, AsyncConnectionConfig, Client, Cmd, RedisResult, Value};
 use tokio::sync::{oneshot, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{timeout, timeout_at};
 
-use crate::idle::{Idle, MANY};
+use crate::idle::{Idle, MANY, OPENING};
 use crate::nodes::{Name, Nodes, Target, REDIRECTIONS};
-use crate::util::{again, checked_by, is_lost, is_slow, left, locked, timed_out, Sent, SHORT};
+use crate::util::{again, busy, checked_by, is_lost, is_slow, left, locked, timed_out, Sent, SHORT};
 
 pub(crate) struct Pool {
     pub nodes: Nodes,
@@ -42,7 +42,7 @@ impl Pooled {
     /// Sends a command, and waits for its reply until `by`. After a connection error it cannot be used any more.
     pub async fn query(&mut self, command: &Cmd, by: Instant) -> RedisResult<Value> {
         let reply = timeout_at(by.into(), command.query_async(&mut self.connection)).await;
-        reply.unwrap_or_else(|_| Err(timed_out("the server has not replied in time")))
+        reply.unwrap_or_else(|_| Err(timed_out()))
     }
 }
 
@@ -62,37 +62,40 @@ impl Pool {
         Pooled { pool: self.clone(), name: name.clone(), connection, place }
     }
 
-    /// A place for a short command, or to connect.
+    /// A place for a short command, or to connect if that may go on later.
     async fn place(&self, name: &Name, is_short: bool, by: Instant) -> RedisResult<OwnedSemaphorePermit> {
         let places = locked(&self.places)
             .entry((name.clone(), is_short))
-            .or_insert_with(|| Arc::new(Semaphore::new(MANY)))
+            .or_insert_with(|| Arc::new(Semaphore::new(if is_short { MANY } else { OPENING })))
             .clone();
         let place = timeout_at(by.into(), places.acquire_owned()).await;
-        place.ok().and_then(Result::ok).ok_or_else(|| timed_out("too many connections are in use"))
+        place.ok().and_then(Result::ok).ok_or_else(|| busy(is_short))
     }
 
-    /// Connects by this time. An attempt that is late continues for a while, and its connection is kept: a try over a
-    /// slow network has no time to connect, and the next one needs what it began.
+    /// Connects by this time. With less than a second, an attempt that is late continues for a while, and its connection
+    /// is kept: a try over a slow network has no time to connect, and the next one needs what it began.
     async fn connect(
         self: &Arc<Self>,
         name: &Name,
         place: Option<OwnedSemaphorePermit>,
         by: Instant,
     ) -> RedisResult<Pooled> {
-        let (opening, limit) = (self.place(name, false, by).await?, left(by).max(SHORT));
-        let (pool, name) = (self.clone(), name.clone());
+        let ends = place.is_none() && left(by) >= SHORT;
+        let opening = if place.is_none() && !ends { Some(self.place(name, false, by).await?) } else { None };
+        let (pool, name, limit) = (self.clone(), name.clone(), left(by).max(SHORT));
         let open = async move {
             let _opening = opening;
             let mut connection = connected(&pool.nodes.client(&name)?, limit).await?;
             if pool.nodes.has_sentinels() {
                 let role = timeout(SHORT, cmd("ROLE").query_async(&mut connection)).await;
-                pool.nodes
-                    .check_role(|| role.unwrap_or_else(|_| Err(timed_out("the server has not replied in time"))))?;
+                pool.nodes.check_role(|| role.unwrap_or_else(|_| Err(timed_out())))?;
             }
             pool.connected.store(true, Ordering::Relaxed);
             Ok(pool.pooled(&name, connection, place))
         };
+        if ends {
+            return timeout_at(by.into(), open).await.unwrap_or_else(|_| Err(timed_out()));
+        }
         in_time(by, open, Pooled::keep).await
     }
 
@@ -100,23 +103,26 @@ impl Pool {
         if let Some(target) = self.nodes.target(key) {
             return Ok(target);
         }
-        let (looking_up, pool) = (self.place(&Name::from(""), false, by).await?, self.clone());
+        let (looking_up, pool) = (self.place(&Name::from(""), true, by).await?, self.clone());
         let look_up = async move {
             let _looking_up = looking_up;
             look_up(&pool.nodes).await
         };
-        in_time(by, look_up, drop).await?;
+        // Another one may have found it meanwhile.
+        if self.nodes.target(key).is_none() {
+            in_time(by, look_up, drop).await?;
+        }
         self.nodes.found(key)
     }
 }
 
 /// Queries the cluster or the Sentinels, one server after the other until one replies.
 async fn look_up(nodes: &Nodes) -> RedisResult<()> {
-    let mut last = Err(timed_out("no server is named"));
+    let mut last = Err(timed_out());
     for client in nodes.candidates() {
         let query = nodes.query();
         let replied = async { query.query_async(&mut connected(&client, SHORT).await?).await };
-        let reply = timeout(SHORT, replied).await.unwrap_or_else(|_| Err(timed_out("no server has replied in time")));
+        let reply = timeout(SHORT, replied).await.unwrap_or_else(|_| Err(timed_out()));
         last = reply.and_then(|reply| nodes.learn(&client, &reply));
         if last.is_ok() {
             break;
@@ -139,7 +145,7 @@ async fn in_time<T: Send + 'static>(
     });
     match timeout_at(by.into(), receiver).await {
         Ok(Ok(result)) => result,
-        _ => Err(timed_out("the server has not replied in time")),
+        _ => Err(timed_out()),
     }
 }
 

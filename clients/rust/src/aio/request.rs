@@ -65,8 +65,10 @@ impl Request {
             })
             .await
         };
+        // The closing of the factory may have been noticed by another error.
         match result {
             Ok((granted, sent, pooled)) => self.granted((granted, sent), pooled),
+            Err(_) if core.shared.is_closed() => self.fail(Error::Closed { lock: lock.to_string() }, wait).await,
             Err(error) => self.fail(error, wait).await,
         }
     }
@@ -141,12 +143,12 @@ impl Request {
 
     /// Cancels the request on the server, if it may be there.
     fn give_up(&mut self) -> Option<JoinHandle<()>> {
-        let is_sent = self.waiting.as_ref().is_some_and(|waiting| waiting.is_sent());
-        let in_flight = self.in_flight.take().filter(|_| is_sent);
-        let unsure = std::mem::take(&mut self.unsure);
+        let waiting = self.waiting.take().filter(|waiting| waiting.is_sent())?;
+        let (in_flight, unsure) = (self.in_flight.take(), std::mem::take(&mut self.unsure));
         if in_flight.is_none() && !unsure {
             return None;
         }
+        waiting.give_up(self.core.shared.clearing());
         let giving_up = GivingUp {
             core: self.core.clone(),
             spec: self.spec.clone(),
@@ -236,12 +238,15 @@ impl Core {
 
     /// Cancels an acquisition until nothing of it is on the server, or can arrive there.
     pub(super) async fn end_wait(self: Arc<Self>, waiting: Arc<Waiting>, end: Instant) {
-        let mut pause = Pause::new();
+        let (mut pause, mut missing) = (Pause::new(), None);
         while self.shared.may_wait(&waiting) {
-            // A future that is not polled does not end, but has nothing on the server then.
-            let is_found = self.clear(&waiting.spec, &waiting.owner).await.is_some_and(|number| number > 0);
+            // A future that is not polled does not end, but nothing of it is on the server then, and soon nothing arrives.
+            let is_cleared = match self.clear(&waiting.spec, &waiting.owner).await {
+                Some(0) => missing.get_or_insert_with(Instant::now).elapsed() >= LATER,
+                cleared => cleared.is_some(),
+            };
             match pause.next(Some(end)) {
-                Some(pause) if !is_found => sleep(pause).await,
+                Some(pause) if !is_cleared => sleep(pause).await,
                 _ => break,
             }
         }

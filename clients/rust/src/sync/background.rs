@@ -104,15 +104,21 @@ impl Queue {
         while let Some((id, job)) = self.next() {
             match job {
                 Job::Step(name, step) => self.execute(core, name.clone(), id, Job::Step(name, step)),
-                Job::Keep(hold) if hold.is_expired() => self.execute(core, Name::from(""), id, expiry(hold)),
-                Job::Keep(hold) if hold.first_renewal().is_none() => {
-                    let _ = self.add(Some(id), hold.until(), Job::Keep(hold));
+                Job::Keep(hold) if !hold.is_held() => {}
+                // The callback is the user's, so it has threads of its own.
+                Job::Keep(hold) if hold.is_expired() => {
+                    let (name, expires) = (Name::from("losses"), move || {
+                        hold.expire();
+                        None
+                    });
+                    self.execute(core, name.clone(), id, Job::Step(name, Box::new(expires)));
                 }
                 Job::Keep(hold) => {
-                    let Some(name) = core.upgrade().map(|core| core.node(hold.spec.key())) else { continue };
-                    // Also if no thread has time to renew it.
-                    self.add(None, hold.until(), expiry(hold.clone()));
-                    self.execute(core, name, id, Job::Keep(hold));
+                    // It expires then, also if no thread has time to renew it.
+                    self.add(Some(id), hold.until(), Job::Keep(hold.clone()));
+                    if let Some(core) = core.upgrade().filter(|_| hold.first_renewal().is_some()) {
+                        self.execute(&Arc::downgrade(&core), core.node(hold.spec.key()), id, Job::Keep(hold));
+                    }
                 }
             }
         }
@@ -149,7 +155,8 @@ impl Queue {
             drop(state);
             match job {
                 Job::Keep(hold) => {
-                    if let Some(due) = core.upgrade().filter(|_| hold.is_held()).and_then(|core| core.renew(&hold)) {
+                    let due = core.upgrade().filter(|_| hold.is_held()).and_then(|core| core.renew(&hold));
+                    if let Some(due) = due.filter(|_| hold.is_held()) {
                         self.add(Some(id), due, Job::Keep(hold));
                     }
                 }
@@ -175,17 +182,6 @@ impl Queue {
         }
         None
     }
-}
-
-/// Reports the loss of a hold if its lease has expired. The callback is the user's, so it has threads of its own.
-fn expiry(hold: Arc<Hold>) -> Job {
-    let step = move || {
-        if hold.is_expired() {
-            hold.expire();
-        }
-        None
-    };
-    Job::Step(Name::from(""), Box::new(step))
 }
 
 impl Core {

@@ -1,12 +1,15 @@
 //! Ending a wait from another thread.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
 use super::request::Request;
 use super::{Guard, Lock};
+use crate::shared::Waiting;
+use crate::trial::Trial;
 use crate::util::{left, locked, Wait, CANCELLING, LATE};
 use crate::{Error, Result};
 
@@ -21,17 +24,14 @@ use crate::{Error, Result};
 /// cancel.cancel();
 /// assert!(matches!(waits.join().unwrap(), Err(lock_so::Error::Cancelled { .. })));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Cancel(Arc<Mutex<State>>);
 
-/// The result of a wait; `None`: it is cancelled.
-type Ended = Option<Result<Guard>>;
-
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     is_cancelled: bool,
     /// The waits, by their owners.
-    waits: HashMap<String, mpsc::Sender<Ended>>,
+    waits: HashMap<String, Arc<Waiting>>,
 }
 
 impl Cancel {
@@ -45,50 +45,76 @@ impl Cancel {
     pub fn cancel(&self) {
         let mut state = locked(&self.0);
         state.is_cancelled = true;
-        state.waits.drain().for_each(|(_, wait)| drop(wait.send(None)));
+        state.waits.drain().for_each(|(_, waiting)| waiting.wake());
     }
 
     /// Whether [`cancel`](Cancel::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
         locked(&self.0).is_cancelled
     }
+
+    /// Returns whether it was cancelled before.
+    fn add(&self, waiting: &Arc<Waiting>) -> bool {
+        let mut state = locked(&self.0);
+        if !state.is_cancelled {
+            state.waits.insert(waiting.owner.clone(), waiting.clone());
+        }
+        state.is_cancelled
+    }
+
+    fn remove(&self, owner: &str) {
+        let ended = locked(&self.0).waits.remove(owner);
+        drop(ended);
+    }
 }
 
-/// Waits on a thread of its own, so that the caller can return if the server does not respond.
-pub(super) fn acquire(lock: &Lock, wait: Wait, cancel: &Cancel) -> Result<Guard> {
-    let (core, request) = (lock.core.clone(), Request::new(lock));
-    let (waiting, owner, named) = (request.begin()?, request.owner.clone(), request.spec.to_string());
-    let (sender, ended) = mpsc::channel();
-    {
-        let mut state = locked(&cancel.0);
-        if state.is_cancelled {
-            core.shared.end(&owner);
-            return Err(Error::Cancelled { lock: named });
-        }
-        state.waits.insert(owner.clone(), sender.clone());
+impl fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancel").field("is_cancelled", &self.is_cancelled()).finish_non_exhaustive()
     }
-    let (clearing, waits) = (core.shared.clearing(), waiting.clone());
-    let run = move || {
-        // If the caller has returned, its guard is dropped here.
-        drop(sender.send(Some(request.run(&waits, wait))));
-        drop(clearing);
-    };
-    let started = thread::Builder::new().spawn(run);
+}
+
+/// Waits on a thread of its own, so that the caller can return in time, whatever the server does.
+pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Guard> {
+    let (core, request) = (lock.core.clone(), Request::new(lock));
+    let (waiting, named) = (request.begin()?, request.spec.to_string());
+    let cancel = lock.cancel.clone().unwrap_or_default();
+    // A result; `None`: the wait is to end.
+    let (sender, receiver) = mpsc::channel::<Option<Result<Guard>>>();
+    let wakes = sender.clone();
+    waiting.wakes(move || drop(wakes.send(None)));
+    let is_cancelled = cancel.add(&waiting);
+    if is_cancelled {
+        core.shared.end(&waiting.owner);
+        return Err(Error::Cancelled { lock: named });
+    }
+    let waits = waiting.clone();
+    // If the caller has returned, its guard is dropped here, and counted until then.
+    let started = thread::Builder::new().spawn(move || drop(sender.send(Some(request.run(&waits, wait)))));
     if let Err(error) = started {
-        core.shared.end(&owner);
-        locked(&cancel.0).waits.remove(&owner);
+        core.shared.end(&waiting.owner);
+        cancel.remove(&waiting.owner);
         return Err(Error::Connection { lock: named, error: error.into() });
     }
-    let mut result = ended.recv().unwrap_or_default();
-    locked(&cancel.0).waits.remove(&owner);
-    if result.is_none() {
-        let now = Instant::now();
-        core.end_wait(waiting, now + lock.spec.lease.max(CANCELLING));
-        result = ended.recv_timeout(left(now + LATE - LATE / 10)).unwrap_or_default();
-        if let Some(Ok(guard)) = result {
-            core.discard(guard);
-            result = None;
-        }
+    let received = match wait.end() {
+        None => receiver.recv().ok(),
+        Some(end) => receiver.recv_timeout(left(end + LATE - LATE / 20 + lock.spec.replicas_time())).ok(),
+    };
+    cancel.remove(&waiting.owner);
+    if let Some(Some(result)) = received {
+        return result;
     }
-    result.unwrap_or(Err(Error::Cancelled { lock: named }))
+    let now = Instant::now();
+    waiting.give_up(core.shared.clearing());
+    core.end_wait(waiting, now + lock.spec.lease.max(CANCELLING));
+    let by = if received.is_some() { now + LATE - LATE / 10 } else { now };
+    if let Ok(Some(Ok(guard))) = receiver.recv_timeout(left(by)) {
+        let mut guard = Some(guard); // which may be released slowly
+        core.persist(lock.spec.key(), now, move |_| guard.take().is_some());
+    }
+    Err(match received {
+        Some(_) if cancel.is_cancelled() => Error::Cancelled { lock: named },
+        Some(_) => Error::Closed { lock: named },
+        None => Trial::unanswered(wait).error(&lock.spec, &core.pool.nodes).0,
+    })
 }

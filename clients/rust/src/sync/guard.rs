@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::pool::Pooled;
-use super::Core;
+use super::{watch, Core};
 use crate::agenda::Id;
 use crate::hold::{Ended, Hold};
 use crate::shared::Shared;
 use crate::spec::REPORTED;
-use crate::util::{is_not_held, judge_release, SHORT};
+use crate::util::{capped, is_not_held, judge_release, SHORT};
 use crate::{Error, Result};
 
 /// A lock that is held and renewed until the guard is released or dropped.
@@ -22,27 +22,21 @@ pub struct Guard {
     core: Arc<Core>,
     hold: Arc<Hold>,
     job: Option<Id>,
-    is_released: bool,
 }
 
 impl Guard {
-    pub(super) fn new(core: Arc<Core>, hold: Arc<Hold>, pooled: Option<Pooled>) -> Self {
+    pub(super) fn new(core: Arc<Core>, hold: Arc<Hold>, mut pooled: Option<Pooled>) -> Self {
         let spec = &hold.spec;
         let due = hold.first_renewal();
         let is_kept = due.is_some() || spec.session || spec.watch;
         let job = is_kept.then(|| core.queue.keep(&core, due.unwrap_or_else(|| hold.until()), hold.clone()));
-        let watched = if spec.session {
-            pooled
-        } else {
-            pooled.and_then(|pooled| {
-                pooled.keep();
-                None
-            })
-        };
-        if spec.session || spec.watch {
-            core.watch(&hold, watched);
+        if !spec.session {
+            pooled.take().into_iter().for_each(Pooled::keep);
         }
-        Self { core, hold, job, is_released: false }
+        if spec.session || spec.watch {
+            watch::start(&core, &hold, pooled);
+        }
+        Self { core, hold, job }
     }
 
     /// Releases the lock. While the server cannot be reached this is repeated, for as long as the lease lasts.
@@ -62,24 +56,19 @@ impl Guard {
     /// # Errors
     ///
     /// Those of [`release`](Guard::release).
-    pub fn release_within(mut self, limit: Duration) -> Result<()> {
-        let mut releasing = self.stop();
+    pub fn release_within(self, limit: Duration) -> Result<()> {
+        let mut releasing = Releasing::new(&self.core, self.hold.clone());
         if releasing.ended == Ended::Before {
             return releasing.ended.result(&self.hold.spec, Ok(()));
         }
-        let is_released = super::request::repeat(&self.core, Instant::now() + limit, &mut |core| releasing.step(core));
+        let is_released =
+            super::request::repeat(&self.core, Instant::now() + capped(limit), &mut |core| releasing.step(core));
         self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
         let (ended, last) = (releasing.ended, std::mem::replace(&mut releasing.last, Ok(())));
         if !is_released {
             releasing.continues(&self.core);
         }
         ended.result(&self.hold.spec, last)
-    }
-
-    /// From now on there are no renewals, and no loss is reported. Returns what releases the lock.
-    fn stop(&mut self) -> Releasing {
-        self.is_released = true;
-        Releasing::new(&self.core, self.hold.clone())
     }
 
     /// Releases what was granted while the factory was closed.
@@ -90,10 +79,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.is_released {
-            return;
-        }
-        let mut releasing = self.stop();
+        let mut releasing = Releasing::new(&self.core, self.hold.clone());
         // Here, because the program may be about to end.
         if releasing.ended != Ended::Before && !releasing.step(&self.core) {
             releasing.continues(&self.core);
@@ -116,7 +102,7 @@ pub(super) struct Releasing {
 }
 
 impl Releasing {
-    /// From now on no loss is reported.
+    /// From now on there are no renewals, and no loss is reported.
     pub fn new(core: &Core, hold: Arc<Hold>) -> Self {
         let (ended, last) = (hold.end(), Err(hold.spec.not_held(REPORTED)));
         Self { shared: core.shared.clone(), hold, ended, repeated: false, last }

@@ -27,13 +27,12 @@ use std::time::{Duration, Instant};
 pub use cancel::Cancel;
 pub use guard::Guard;
 
-use crate::hold::Hold;
 use crate::lock::Factory;
 use crate::shared::{Shared, SETTLING};
-use crate::util::{left, Wait};
+use crate::util::{capped, left, Wait};
 use crate::{Result, Settings};
 use background::Queue;
-use pool::{Pool, Pooled};
+use pool::Pool;
 
 /// A factory of locks for threads.
 ///
@@ -71,9 +70,10 @@ impl Locks {
     /// respond, a wait ends when its blocking call does.
     pub fn close(&self, limit: Duration) -> bool {
         let core = &self.core;
-        let end = Instant::now() + limit;
+        let end = Instant::now() + capped(limit);
         let (waits, holds) = core.shared.close();
         for waiting in waits {
+            waiting.wake();
             core.end_wait(waiting, end);
         }
         for hold in holds {
@@ -91,7 +91,7 @@ impl Locks {
     /// Waits until everything that was given up or dropped is cleaned up on the server, for at most `limit`. Call it at
     /// the end of a program. Returns whether the clean-up is complete.
     pub fn settle(&self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
+        let end = Instant::now() + capped(limit);
         while !self.core.shared.is_settled() {
             if left(end).is_zero() {
                 return false;
@@ -99,26 +99,6 @@ impl Locks {
             thread::sleep(SETTLING.min(left(end)));
         }
         true
-    }
-}
-
-impl Core {
-    /// Watches a hold from now on; `pooled` is a session's connection.
-    fn watch(self: &Arc<Self>, hold: &Arc<Hold>, mut pooled: Option<Pooled>) {
-        let (core, watched) = (Arc::downgrade(self), hold.clone());
-        self.queue.step(self, hold.spec.key(), Instant::now(), move || {
-            core.upgrade().iter().for_each(|core| watch::start(core, &watched, pooled.take()));
-            None
-        });
-    }
-
-    /// Drops a guard in the background.
-    fn discard(self: &Arc<Self>, guard: Guard) {
-        let (key, mut guard) = (guard.keys()[0].clone(), Some(guard));
-        self.persist(&key, Instant::now(), move |_| {
-            drop(guard.take());
-            true
-        });
     }
 }
 
@@ -165,13 +145,11 @@ impl Lock {
     }
 
     fn acquire(&self, wait: Wait) -> Result<Guard> {
-        match &self.cancel {
-            None => {
-                let request = request::Request::new(self);
-                let waiting = request.begin()?;
-                request.run(&waiting, wait)
-            }
-            Some(cancel) => cancel::acquire(self, wait, cancel),
+        if self.cancel.is_some() || wait.is_long() {
+            return cancel::acquire(self, wait);
         }
+        let request = request::Request::new(self);
+        let waiting = request.begin()?;
+        request.run(&waiting, wait)
     }
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use redis::{cmd, Cmd, Connection, RedisResult, Value};
 
-use crate::idle::{Idle, MANY};
+use crate::idle::{Idle, MANY, OPENING};
 use crate::nodes::{connect_within, Name, Nodes, Target, REDIRECTIONS};
-use crate::util::{again, checked_by, is_lost, is_slow, left, locked, timed_out, Sent, SHORT};
+use crate::util::{again, busy, checked_by, is_lost, is_slow, left, locked, timed_out, Sent, SHORT};
 
 pub(crate) struct Pool {
     pub nodes: Nodes,
@@ -40,7 +40,7 @@ impl Pooled {
         // In whole milliseconds, which are mostly the same as before.
         let timeout = Duration::from_millis(left(by).as_micros().div_ceil(1000) as u64);
         if timeout.is_zero() {
-            return Err(timed_out("the server has not replied in time"));
+            return Err(timed_out());
         }
         if self.timeout != timeout {
             self.connection.set_read_timeout(Some(timeout))?;
@@ -61,17 +61,19 @@ impl Pool {
         Pooled { pool: self.clone(), name: name.clone(), connection, timeout: Duration::ZERO, place }
     }
 
-    /// A place for a short command, or to connect.
+    /// A place for a short command, or for a thread that connects.
     fn place(&self, name: &Name, is_short: bool, by: Instant) -> RedisResult<Place> {
-        let places = locked(&self.places).entry((name.clone(), is_short)).or_default().clone();
-        places.take(by)
+        let new =
+            || Arc::new(Places { free: Mutex::new(if is_short { MANY } else { OPENING }), freed: Condvar::new() });
+        let places = locked(&self.places).entry((name.clone(), is_short)).or_insert_with(new).clone();
+        places.take(by).ok_or_else(|| busy(is_short))
     }
 
     /// Connects by this time. An attempt that is late continues for a while, and its connection is kept: a try over a
     /// slow network has no time to connect, and the next one needs what it began.
     fn connect(self: &Arc<Self>, name: &Name, place: Option<Place>, by: Instant) -> RedisResult<Pooled> {
-        let (opening, limit) = (self.place(name, false, by)?, left(by).max(SHORT));
-        let (pool, name) = (self.clone(), name.clone());
+        let opening = if place.is_none() { Some(self.place(name, false, by)?) } else { None };
+        let (pool, name, limit) = (self.clone(), name.clone(), left(by).max(SHORT));
         let open = move || {
             let _opening = opening;
             let mut connection = connect_within(&pool.nodes.client(&name)?, limit)?;
@@ -88,19 +90,22 @@ impl Pool {
         if let Some(target) = self.nodes.target(key) {
             return Ok(target);
         }
-        let (looking_up, pool) = (self.place(&Name::from(""), false, by)?, self.clone());
+        let (looking_up, pool) = (self.place(&Name::from(""), true, by)?, self.clone());
         let look_up = move || {
             let _looking_up = looking_up;
             look_up(&pool.nodes)
         };
-        in_time(by, look_up, drop)?;
+        // Another one may have found it meanwhile.
+        if self.nodes.target(key).is_none() {
+            in_time(by, look_up, drop)?;
+        }
         self.nodes.found(key)
     }
 }
 
 /// Queries the cluster or the Sentinels, one server after the other until one replies.
 fn look_up(nodes: &Nodes) -> RedisResult<()> {
-    let mut last = Err(timed_out("no server is named"));
+    let mut last = Err(timed_out());
     for client in nodes.candidates() {
         let reply = connect_within(&client, SHORT / 2).and_then(|mut connection| nodes.query().query(&mut connection));
         last = reply.and_then(|reply| nodes.learn(&client, &reply));
@@ -123,7 +128,7 @@ fn in_time<T: Send + 'static>(
             late(result);
         }
     })?;
-    receiver.recv_timeout(left(by)).unwrap_or_else(|_| Err(timed_out("the server has not replied in time")))
+    receiver.recv_timeout(left(by)).unwrap_or_else(|_| Err(timed_out()))
 }
 
 /// A semaphore.
@@ -135,28 +140,19 @@ struct Places {
 /// What is taken of it, until it is dropped.
 struct Place(Arc<Places>);
 
-impl Default for Places {
-    fn default() -> Self {
-        Self { free: Mutex::new(MANY), freed: Condvar::new() }
-    }
-}
-
 impl Places {
-    fn take(self: Arc<Self>, by: Instant) -> RedisResult<Place> {
+    fn take(self: Arc<Self>, by: Instant) -> Option<Place> {
         let waited = self.freed.wait_timeout_while(locked(&self.free), left(by), |free| *free == 0);
         let mut free = waited.unwrap_or_else(PoisonError::into_inner).0;
-        *free = free.checked_sub(1).ok_or_else(|| timed_out("too many connections are in use"))?;
+        *free = free.checked_sub(1)?;
         drop(free);
-        Ok(Place(self))
+        Some(Place(self))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut free = locked(&self.0.free);
-        *free += 1;
-        if *free == 1 {
-            self.0.freed.notify_all();
-        }
+        *locked(&self.0.free) += 1;
+        self.0.freed.notify_one();
     }
 }

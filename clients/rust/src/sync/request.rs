@@ -4,8 +4,6 @@ use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::Instant;
 
-use redis::ErrorKind;
-
 use super::pool::Pooled;
 use super::{Core, Guard, Lock};
 use crate::hold::{Hold, OnLost};
@@ -21,7 +19,6 @@ pub(super) struct Request {
     pub spec: Arc<Spec>,
     pub owner: String,
     on_lost: Option<OnLost>,
-    cancel: Option<super::Cancel>,
     /// Whether a request was sent whose result is not known.
     unsure: bool,
 }
@@ -33,7 +30,6 @@ impl Request {
             spec: Arc::new(lock.spec.clone()),
             owner: new_owner(),
             on_lost: lock.on_lost.clone(),
-            cancel: lock.cancel.clone(),
             unsure: false,
         }
     }
@@ -64,7 +60,7 @@ impl Request {
         let (core, spec) = (self.core.clone(), self.spec.clone());
         let (shared, pool) = (&core.shared, &core.pool);
         loop {
-            if let Some(error) = self.ended() {
+            if let Some(error) = self.ended(waiting) {
                 return Err(error);
             }
             let began = Instant::now();
@@ -72,21 +68,18 @@ impl Request {
             let tries = call.block.is_none() && !spec.session;
             let answer = pool.call(spec.key(), trial.connect_by(shared), tries, &|| {
                 shared.sends(waiting)?;
-                if self.is_cancelled() {
-                    return Err((ErrorKind::InvalidClientConfig, "the wait was cancelled").into());
-                }
                 let call = trial.next_call(shared, &spec);
                 let (command, by) = (spec.acquire(&self.owner, call.block), call.by + spec.replicas_time());
                 Ok(Sent { command, by, is_long: call.is_long })
             });
             match judge(answer.reply) {
                 Verdict::Done(granted) => return Ok((granted, began, answer.pooled)),
-                _ if shared.is_closed() || self.is_cancelled() => self.unsure |= waiting.is_sent(),
+                _ if self.ended(waiting).is_some() => self.unsure |= waiting.is_sent(),
                 Verdict::Never(error) => return Err(spec.error(error, &pool.nodes)),
                 Verdict::Null => {
                     answer.pooled.into_iter().for_each(Pooled::keep);
                     if !trial.continues(call.block, began.elapsed()) {
-                        return Err(self.ended().unwrap_or_else(|| core.failed(trial, &spec)));
+                        return Err(self.ended(waiting).unwrap_or_else(|| core.failed(trial, &spec)));
                     }
                 }
                 // Its connection was closed to end the blocking call, and its place in the queue is reserved.
@@ -106,16 +99,12 @@ impl Request {
     }
 
     /// Why it must not be continued.
-    fn ended(&self) -> Option<Error> {
+    fn ended(&self, waiting: &Waiting) -> Option<Error> {
         let lock = || self.spec.to_string();
-        if self.is_cancelled() {
+        if waiting.is_given_up() {
             return Some(Error::Cancelled { lock: lock() });
         }
         self.core.shared.is_closed().then(|| Error::Closed { lock: lock() })
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.cancel.as_ref().is_some_and(super::Cancel::is_cancelled)
     }
 
     fn granted(self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {

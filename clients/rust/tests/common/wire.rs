@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Wire(Arc<Inner>);
 
 struct Inner {
-    port: u16,
+    own: u16,
     delay_ms: AtomicU64,
     is_silent: AtomicBool,
     links: Mutex<Vec<Link>>,
@@ -28,7 +28,7 @@ impl Wire {
     pub fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let inner = Inner {
-            port: listener.local_addr().unwrap().port(),
+            own: listener.local_addr().unwrap().port(),
             delay_ms: AtomicU64::new(0),
             is_silent: AtomicBool::new(false),
             links: Mutex::default(),
@@ -44,8 +44,12 @@ impl Wire {
         wire
     }
 
+    pub fn port(&self) -> u16 {
+        self.0.own
+    }
+
     pub fn client(&self) -> redis::Client {
-        redis::Client::open(format!("redis://127.0.0.1:{}/", self.0.port)).unwrap()
+        redis::Client::open(format!("redis://127.0.0.1:{}/", self.port())).unwrap()
     }
 
     /// New connections are forwarded only after this time.
