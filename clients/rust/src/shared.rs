@@ -9,7 +9,7 @@ use redis::{ErrorKind, RedisResult};
 
 use crate::hold::Hold;
 use crate::nodes::Nodes;
-use crate::spec::Spec;
+use crate::spec::{new_owner, Spec};
 use crate::util::locked;
 use crate::{Error, Settings};
 
@@ -92,15 +92,15 @@ impl Shared {
     }
 
     /// Begins an acquisition, before anything is sent.
-    pub fn begin(&self, owner: &str, spec: &Arc<Spec>) -> Result<Arc<Waiting>, Error> {
+    pub fn begin(&self, spec: &Spec) -> Result<Arc<Waiting>, Error> {
         spec.check(self.max_block, self.connect_timeout)?;
         let (is_sent, given_up, wake) = Default::default();
-        let waiting = Arc::new(Waiting { spec: spec.clone(), owner: owner.to_string(), is_sent, given_up, wake });
+        let waiting = Arc::new(Waiting { spec: Arc::new(spec.clone()), owner: new_owner(), is_sent, given_up, wake });
         let mut state = locked(&self.state);
         if self.is_closed() {
-            return Err(Error::Closed { lock: spec.to_string() });
+            return Err(spec.closed());
         }
-        state.waits.insert(owner.to_string(), waiting.clone());
+        state.waits.insert(waiting.owner.clone(), waiting.clone());
         Ok(waiting)
     }
 

@@ -140,6 +140,10 @@ impl Spec {
         }
     }
 
+    pub fn closed(&self) -> Error {
+        Error::Closed { lock: self.to_string() }
+    }
+
     pub fn not_held(&self, why: &str) -> Error {
         Error::NotHeld { lock: self.to_string(), why: why.to_string() }
     }

@@ -1,18 +1,19 @@
 //! What the attempts of an acquisition have in common in both flavours: how long each may take, what follows a failed
 //! one, and the error in the end.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use redis::{RedisError, Value};
+use redis::{from_redis_value_ref, RedisError, Value};
 
 use crate::error::NotAcquired;
 use crate::nodes::Nodes;
 use crate::shared::Shared;
-use crate::spec::{Kind, Spec};
+use crate::spec::Spec;
 #[cfg(feature = "sync")]
 use crate::util::timed_out;
-use crate::util::{is_busy, is_full, Call, Pause, Wait, LATE, LATE_REPLY};
+use crate::util::{is_busy, is_full, Pause, Wait, LATE, LATE_REPLY};
 use crate::Error;
 
 /// The attempts of one acquisition.
@@ -48,10 +49,6 @@ impl Trial {
     pub fn connect_by(&self, shared: &Shared) -> Instant {
         let one = Instant::now() + shared.connect_timeout;
         self.until(shared).map_or(one, |until| one.min(until + LATE_REPLY))
-    }
-
-    pub fn next_call(&self, shared: &Shared, spec: &Spec) -> Call {
-        self.wait.next_call(Instant::now(), shared.max_block, spec.kind == Kind::Fair)
     }
 
     /// The reply to a call that took this time was null. Whether the wait continues: `LOCK.CANCEL` ends it earlier than
@@ -108,23 +105,14 @@ impl Trial {
 
 /// Adds the names of the holders, from the reply of `LOCK.INFO`. Returns whether there are any.
 pub(crate) fn held_by(error: &mut Error, info: &Value) -> bool {
+    type Fields = HashMap<String, Value>;
     let Error::NotAcquired(error) = error else { return true };
-    let holders = field(info, "holders").and_then(Value::as_sequence).unwrap_or_default();
-    for owner in holders.iter().filter_map(|holder| field(holder, "owner")) {
-        let owner: String = redis::from_redis_value_ref(owner).unwrap_or_default();
+    let info: Fields = from_redis_value_ref(info).unwrap_or_default();
+    let holders: Vec<Fields> = info.get("holders").and_then(|all| from_redis_value_ref(all).ok()).unwrap_or_default();
+    for owner in holders.iter().filter_map(|holder| from_redis_value_ref(holder.get("owner")?).ok()) {
         if !error.holders.contains(&owner) {
             error.holders.push(owner);
         }
     }
     !error.holders.is_empty()
-}
-
-/// A field of a map, which RESP2 sends as an array.
-fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
-    let is = |key: &Value| redis::from_redis_value_ref::<String>(key).is_ok_and(|key| key == name);
-    match value {
-        Value::Map(fields) => fields.iter().find(|(key, _)| is(key)).map(|(_, value)| value),
-        Value::Array(items) => items.chunks_exact(2).find(|pair| is(&pair[0])).map(|pair| &pair[1]),
-        _ => None,
-    }
 }

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
+use crate::spec::{Kind, Spec};
+
 /// How long a short command, or a new connection, may take.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
 /// How much longer than its `BLOCK` a blocking command may take before its server is considered unreachable.
@@ -100,6 +102,14 @@ impl Wait {
         self.end
     }
 
+    /// By when an acquisition returns that gives up now.
+    pub fn return_by(&self) -> Instant {
+        match self.end {
+            Some(end) if self.has_timed_out() => end + LATE - LATE / 10,
+            _ => Instant::now() + LATE_REPLY,
+        }
+    }
+
     /// Whether it has timed out.
     pub fn has_timed_out(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() >= end)
@@ -107,7 +117,11 @@ impl Wait {
 
     /// The next blocking call. The `BLOCK` of a fair wait is all that is left, because the waiter keeps its place when
     /// the connection closes, but not when its `BLOCK` times out.
-    pub fn next_call(&self, now: Instant, max_block: Duration, fair: bool) -> Call {
+    pub fn next_call(&self, max_block: Duration, spec: &Spec) -> Call {
+        self.call_at(Instant::now(), max_block, spec.kind == Kind::Fair)
+    }
+
+    fn call_at(&self, now: Instant, max_block: Duration, fair: bool) -> Call {
         let left = self.end.map(|end| end.saturating_duration_since(now));
         let is_last = left.is_some_and(|left| left <= max_block);
         let block = match left {
@@ -121,6 +135,14 @@ impl Wait {
             Some(end) if is_last || end < by => Call { block, by: end, is_cut: fair && !is_last, is_long: false },
             _ => Call { block, by, is_cut: fair, is_long: !fair },
         }
+    }
+}
+
+impl Call {
+    /// Its command.
+    pub fn sent(&self, spec: &Spec, owner: &str) -> Sent {
+        let by = self.by + spec.replicas_time();
+        Sent { command: spec.acquire(owner, self.block), by, is_long: self.is_long }
     }
 }
 
@@ -244,7 +266,7 @@ mod tests {
         let wait = Wait::at_most(ms(1000));
         let call =
             |block, by: u64, is_cut, is_long| Call { block: Some(block), by: wait.began + ms(by), is_cut, is_long };
-        let at = |now: u64, max_block, fair| wait.next_call(wait.began + ms(now), ms(max_block), fair);
+        let at = |now: u64, max_block, fair| wait.call_at(wait.began + ms(now), ms(max_block), fair);
         assert_eq!(at(0, 5000, true), call(1000, 1060, false, false));
         assert_eq!(at(700, 5000, false), call(300, 1060, false, false));
         assert_eq!(at(1050, 5000, false), call(1, 1060, false, false), "a late call has no more time");
@@ -252,13 +274,13 @@ mod tests {
         assert_eq!(at(0, 400, true), call(1000, 400, true, false));
         assert_eq!(at(950, 40, true), call(50, 990, true, false));
         let wait = Wait { began: wait.began, ..Wait::at_most(ms(9000)) };
-        let at = |now: u64, max_block, fair| wait.next_call(wait.began + ms(now), ms(max_block), fair);
+        let at = |now: u64, max_block, fair| wait.call_at(wait.began + ms(now), ms(max_block), fair);
         assert_eq!(at(0, 400, false), call(400, 2400, false, true));
         let wait = Wait::at_most(Duration::ZERO);
-        let tried = wait.next_call(wait.began + ms(30), ms(400), true);
+        let tried = wait.call_at(wait.began + ms(30), ms(400), true);
         assert_eq!(tried, Call { block: None, by: wait.began + ms(60), is_cut: false, is_long: false });
         let wait = Wait::forever();
-        assert_eq!(wait.next_call(wait.began, ms(400), true).block, Some(0));
+        assert_eq!(wait.call_at(wait.began, ms(400), true).block, Some(0));
     }
 
     /// `again` depends on `RedisError::code`, also for errors that have a kind of their own in redis-rs.

@@ -16,7 +16,7 @@ use crate::agenda::Id;
 use crate::hold::{Ended, Hold, OnLost};
 use crate::spec::Spec;
 use crate::util::{is_not_held, judge_release, Pause, SHORT};
-use crate::{Error, Result};
+use crate::Result;
 
 /// A lock that is held and renewed until the guard is released or dropped.
 ///
@@ -54,7 +54,7 @@ impl Guard {
         let guard = Self { core, hold, lost, job, is_watched: false.into(), releasing: None };
         let spec = &guard.hold.spec;
         if !is_open {
-            return Err(Error::Closed { lock: spec.to_string() });
+            return Err(spec.closed());
         }
         if spec.session {
             guard.watch(0, pooled);

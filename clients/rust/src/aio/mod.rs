@@ -199,7 +199,7 @@ impl Lock {
     /// [`Connection`](crate::Error::Connection) if no connection ever succeeded
     /// ([`Settings::connect_timeout`](crate::Settings::connect_timeout)).
     pub async fn lock(&self) -> Result<Guard> {
-        request::Request::new(self).run(Wait::forever()).await
+        request::Request::begin(self)?.run(Wait::forever()).await
     }
 
     /// Acquires the lock if it is free now.
@@ -209,7 +209,7 @@ impl Lock {
     /// [`NotAcquired`](crate::Error::NotAcquired) if it is not free; [`Connection`](crate::Error::Connection) if the
     /// server has not replied within a tenth of a second; those of [`lock`](Lock::lock).
     pub async fn try_lock(&self) -> Result<Guard> {
-        request::Request::new(self).run(Wait::at_most(Duration::ZERO)).await
+        request::Request::begin(self)?.run(Wait::at_most(Duration::ZERO)).await
     }
 
     /// Acquires the lock, and waits for it for this time at most.
@@ -219,6 +219,6 @@ impl Lock {
     /// [`NotAcquired`](crate::Error::NotAcquired) if it could not be acquired in time, a tenth of a second later at most;
     /// those of [`lock`](Lock::lock). Nothing of the request is left on the server, or soon.
     pub async fn lock_for(&self, time: Duration) -> Result<Guard> {
-        request::Request::new(self).run(Wait::at_most(time)).await
+        request::Request::begin(self)?.run(Wait::at_most(time)).await
     }
 }

@@ -15,20 +15,17 @@ use super::pool::{Answer, Pooled};
 use super::{Core, Guard, Lock};
 use crate::hold::OnLost;
 use crate::shared::Waiting;
-use crate::spec::{new_owner, Kind, Spec};
+use crate::spec::{Kind, Spec};
 use crate::trial::Trial;
-use crate::util::{judge, Pause, Sent, Verdict, Wait, CANCELLING, LATE, LATER, LATE_REPLY, SHORT};
-use crate::{Error, Result};
+use crate::util::{judge, Pause, Verdict, Wait, CANCELLING, LATER, SHORT};
+use crate::Result;
 
 /// One owner's request for a lock. Dropping it cancels the request on the server, if it has not ended.
 pub(super) struct Request {
     core: Arc<Core>,
-    spec: Arc<Spec>,
-    owner: String,
+    waiting: Arc<Waiting>,
     on_lost: Option<OnLost>,
     in_flight: Option<InFlight>,
-    /// Its entry in what `close` ends.
-    waiting: Option<Arc<Waiting>>,
     /// Whether a request was sent whose result is not known.
     unsure: bool,
 }
@@ -37,87 +34,79 @@ pub(super) struct Request {
 type InFlight = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 impl Request {
-    pub fn new(lock: &Lock) -> Self {
-        Self {
-            core: lock.core.clone(),
-            spec: Arc::new(lock.spec.clone()),
-            owner: new_owner(),
-            on_lost: lock.on_lost.clone(),
-            in_flight: None,
-            waiting: None,
-            unsure: false,
-        }
+    /// Begins it, before anything is sent.
+    pub fn begin(lock: &Lock) -> Result<Self> {
+        let waiting = lock.core.shared.begin(&lock.spec)?;
+        let (core, on_lost) = (lock.core.clone(), lock.on_lost.clone());
+        Ok(Self { core, waiting, on_lost, in_flight: None, unsure: false })
     }
 
     /// Repeats the request until it ends. After an error, nothing of it is left on the server, or soon.
     pub async fn run(mut self, wait: Wait) -> Result<Guard> {
-        let core = self.core.clone();
-        let waiting = core.shared.begin(&self.owner, &self.spec)?;
-        self.waiting = Some(waiting.clone());
-        let mut closed = core.closed.subscribe();
-        let lock = self.spec.clone();
+        let mut closed = self.core.closed.subscribe();
         let result = {
             let (mut attempts, mut closed) =
-                (pin!(self.attempts(waiting, Trial::new(wait))), pin!(closed.wait_for(|closed| *closed)));
+                (pin!(self.attempts(Trial::new(wait))), pin!(closed.wait_for(|closed| *closed)));
             poll_fn(|context| match closed.as_mut().poll(context) {
-                Poll::Pending => attempts.as_mut().poll(context),
-                Poll::Ready(_) => Poll::Ready(Err(Error::Closed { lock: lock.to_string() })),
+                Poll::Pending => attempts.as_mut().poll(context).map(Some),
+                Poll::Ready(_) => Poll::Ready(None),
             })
             .await
         };
-        // The closing of the factory may have been noticed by another error.
-        match result {
-            Ok((granted, sent, pooled)) => self.granted((granted, sent), pooled),
-            Err(_) if core.shared.is_closed() => self.fail(Error::Closed { lock: lock.to_string() }, wait).await,
-            Err(error) => self.fail(error, wait).await,
+        let error = match result {
+            Some(Ok((granted, sent, pooled))) => return self.granted((granted, sent), pooled),
+            // Another error may have been the first to notice the closing.
+            Some(Err(error)) if !self.core.shared.is_closed() => error,
+            _ => self.waiting.spec.closed(),
+        };
+        if let Some(task) = self.give_up() {
+            let _ = timeout_at(wait.return_by().into(), task).await;
         }
+        Err(error)
     }
 
     /// The reply, when its request was sent, and its connection.
-    async fn attempts(&mut self, waiting: Arc<Waiting>, mut trial: Trial) -> Result<(i64, Instant, Option<Pooled>)> {
-        let (core, spec) = (self.core.clone(), self.spec.clone());
-        let (shared, pool) = (&core.shared, &core.pool);
+    async fn attempts(&mut self, mut trial: Trial) -> Result<(i64, Instant, Option<Pooled>)> {
+        let (core, waiting) = (self.core.clone(), self.waiting.clone());
+        let (shared, pool, spec) = (&core.shared, &core.pool, &waiting.spec);
         loop {
             let began = Instant::now();
-            let call = trial.next_call(shared, &spec);
+            let call = trial.wait.next_call(shared.max_block, spec);
             let tries = call.block.is_none() && !spec.session;
-            let answer = self.send(&waiting, trial.wait, trial.connect_by(shared), tries).await;
+            let answer = self.send(trial.wait, trial.connect_by(shared), tries).await;
             match judge(answer.reply) {
                 Verdict::Done(granted) => return Ok((granted, began, answer.pooled)),
                 Verdict::Never(error) => return Err(spec.error(error, &pool.nodes)),
                 Verdict::Null => {
                     answer.pooled.into_iter().for_each(Pooled::keep);
                     if !trial.continues(call.block, began.elapsed()) {
-                        return Err(core.failed(trial, &spec).await);
+                        return Err(core.failed(trial, spec).await);
                     }
                 }
                 // Its connection was closed to end the blocking call, and its place in the queue is reserved.
                 Verdict::Again(error) if call.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
                 Verdict::Again(error) => {
                     self.unsure |= answer.unsure;
-                    match trial.failed(shared, &spec, &pool.nodes, error, began.elapsed()) {
+                    match trial.failed(shared, spec, &pool.nodes, error, began.elapsed()) {
                         Some(pause) => sleep(pause).await,
-                        None => return Err(core.failed(trial, &spec).await),
+                        None => return Err(core.failed(trial, spec).await),
                     }
                     if trial.has_ended(shared) {
-                        return Err(core.failed(trial, &spec).await);
+                        return Err(core.failed(trial, spec).await);
                     }
                 }
             }
         }
     }
 
-    async fn send(&mut self, waiting: &Arc<Waiting>, wait: Wait, by: Instant, tries: bool) -> Answer {
-        let (core, waiting) = (self.core.clone(), waiting.clone());
+    async fn send(&mut self, wait: Wait, by: Instant, tries: bool) -> Answer {
+        let (core, waiting) = (self.core.clone(), self.waiting.clone());
         let answer = async move {
-            let (shared, spec) = (&core.shared, &waiting.spec);
             let sending = || {
-                shared.sends(&waiting)?;
-                let call = wait.next_call(Instant::now(), shared.max_block, spec.kind == Kind::Fair);
-                let (command, by) = (spec.acquire(&waiting.owner, call.block), call.by + spec.replicas_time());
-                Ok(Sent { command, by, is_long: call.is_long })
+                core.shared.sends(&waiting)?;
+                Ok(wait.next_call(core.shared.max_block, &waiting.spec).sent(&waiting.spec, &waiting.owner))
             };
-            core.pool.call(spec.key(), by, tries, &sending).await
+            core.pool.call(waiting.spec.key(), by, tries, &sending).await
         };
         let answer = self.in_flight.insert(Box::pin(answer)).as_mut().await;
         self.in_flight = None;
@@ -126,55 +115,37 @@ impl Request {
 
     fn granted(mut self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {
         let unsure = std::mem::take(&mut self.unsure);
-        let (core, spec, owner) = (self.core.clone(), self.spec.clone(), self.owner.clone());
+        let (core, spec, owner) = (self.core.clone(), self.waiting.spec.clone(), self.waiting.owner.clone());
         Guard::new(core, spec, owner, granted, unsure, self.on_lost.take(), pooled)
-    }
-
-    async fn fail(mut self, error: Error, wait: Wait) -> Result<Guard> {
-        if let Some(task) = self.give_up() {
-            let by = match wait.end() {
-                Some(end) if wait.has_timed_out() => end + LATE - LATE / 10,
-                _ => Instant::now() + LATE_REPLY,
-            };
-            let _ = timeout_at(by.into(), task).await;
-        }
-        Err(error)
     }
 
     /// Cancels the request on the server, if it may be there.
     fn give_up(&mut self) -> Option<JoinHandle<()>> {
-        let waiting = self.waiting.take().filter(|waiting| waiting.is_sent())?;
         let (in_flight, unsure) = (self.in_flight.take(), std::mem::take(&mut self.unsure));
-        if in_flight.is_none() && !unsure {
+        if in_flight.is_none() && !unsure || !self.waiting.is_sent() {
             return None;
         }
-        waiting.give_up(self.core.shared.clearing());
-        let giving_up = GivingUp {
-            core: self.core.clone(),
-            spec: self.spec.clone(),
-            owner: self.owner.clone(),
-            in_flight,
-            unsure,
-            was_granted: false,
-        };
-        let last = vec![self.spec.cancel(&self.owner), self.spec.release(&self.owner)];
-        let last = if self.spec.kind == Kind::Multi { last } else { last.into_iter().take(1).collect() };
-        Some(self.core.clearing(giving_up.run(), last, &self.spec))
+        self.waiting.give_up(self.core.shared.clearing());
+        let (core, waiting) = (self.core.clone(), self.waiting.clone());
+        let (spec, owner) = (&waiting.spec, &waiting.owner);
+        let last = vec![spec.cancel(owner), spec.release(owner)];
+        let last = if spec.kind == Kind::Multi { last } else { last.into_iter().take(1).collect() };
+        let giving_up = GivingUp { core, waiting: waiting.clone(), in_flight, unsure, was_granted: false };
+        Some(self.core.clearing(giving_up.run(), last, spec))
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
         self.give_up();
-        self.core.shared.end(&self.owner);
+        self.core.shared.end(&self.waiting.owner);
     }
 }
 
 /// A request that is being given up.
 struct GivingUp {
     core: Arc<Core>,
-    spec: Arc<Spec>,
-    owner: String,
+    waiting: Arc<Waiting>,
     in_flight: Option<InFlight>,
     unsure: bool,
     was_granted: bool,
@@ -184,7 +155,7 @@ impl GivingUp {
     async fn run(mut self) {
         let begun = Instant::now();
         let mut pause = Pause::new();
-        while let Some(pause) = pause.next(Some(begun + self.spec.lease.max(CANCELLING))) {
+        while let Some(pause) = pause.next(Some(begun + self.waiting.spec.lease.max(CANCELLING))) {
             if self.is_cleared(pause).await {
                 break;
             }
@@ -196,14 +167,14 @@ impl GivingUp {
             }
         }
         if self.unsure {
-            self.core.clear_later(self.spec, self.owner);
+            self.core.clear_later(self.waiting.spec.clone(), self.waiting.owner.clone());
         }
     }
 
     /// Cancels the request once. After the reply 0, the request may not have arrived yet: then this waits for its
     /// reply, and the request is cancelled again.
     async fn is_cleared(&mut self, pause: Duration) -> bool {
-        let cleared = self.core.clear(&self.spec, &self.owner).await;
+        let cleared = self.core.clear(&self.waiting.spec, &self.waiting.owner).await;
         let is_found = cleared.is_some_and(|number| number > 0);
         let Some(in_flight) = &mut self.in_flight else { return cleared.is_some() };
         if let Ok(answer) = timeout(if is_found { SHORT } else { pause }, in_flight.as_mut()).await {

@@ -76,25 +76,27 @@ impl fmt::Debug for Cancel {
 
 /// Waits on a thread of its own, so that the caller can return in time, whatever the server does.
 pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Guard> {
-    let (core, request) = (lock.core.clone(), Request::new(lock));
-    let (waiting, named) = (request.begin()?, request.spec.to_string());
-    let cancel = lock.cancel.clone().unwrap_or_default();
+    let request = Request::begin(lock)?;
+    let (core, waiting, cancel) = (&lock.core, request.waiting.clone(), lock.cancel.clone().unwrap_or_default());
+    let cancelled = || Error::Cancelled { lock: lock.spec.to_string() };
     // A result; `None`: the wait is to end.
     let (sender, receiver) = mpsc::channel::<Option<Result<Guard>>>();
     let wakes = sender.clone();
     waiting.wakes(move || drop(wakes.send(None)));
-    let is_cancelled = cancel.add(&waiting);
-    if is_cancelled {
+    if cancel.add(&waiting) {
         core.shared.end(&waiting.owner);
-        return Err(Error::Cancelled { lock: named });
+        return Err(cancelled());
     }
-    let waits = waiting.clone();
-    // If the caller has returned, its guard is dropped here, and counted until then.
-    let started = thread::Builder::new().spawn(move || drop(sender.send(Some(request.run(&waits, wait)))));
+    let counted = waiting.clone();
+    let started = thread::Builder::new().spawn(move || {
+        // If the caller has returned, its guard is dropped here.
+        drop(sender.send(Some(request.run(wait))));
+        drop(counted);
+    });
     if let Err(error) = started {
         core.shared.end(&waiting.owner);
         cancel.remove(&waiting.owner);
-        return Err(Error::Connection { lock: named, error: error.into() });
+        return Err(lock.spec.error(error.into(), &core.pool.nodes));
     }
     let received = match wait.end() {
         None => receiver.recv().ok(),
@@ -113,8 +115,8 @@ pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Guard> {
         core.persist(lock.spec.key(), now, move |_| guard.take().is_some());
     }
     Err(match received {
-        Some(_) if cancel.is_cancelled() => Error::Cancelled { lock: named },
-        Some(_) => Error::Closed { lock: named },
+        Some(_) if cancel.is_cancelled() => cancelled(),
+        Some(_) => lock.spec.closed(),
         None => Trial::unanswered(wait).error(&lock.spec, &core.pool.nodes).0,
     })
 }

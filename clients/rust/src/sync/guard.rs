@@ -10,7 +10,7 @@ use crate::hold::{Ended, Hold};
 use crate::shared::Shared;
 use crate::spec::REPORTED;
 use crate::util::{capped, is_not_held, judge_release, SHORT};
-use crate::{Error, Result};
+use crate::Result;
 
 /// A lock that is held and renewed until the guard is released or dropped.
 ///
@@ -69,11 +69,6 @@ impl Guard {
             releasing.continues(&self.core);
         }
         ended.result(&self.hold.spec, last)
-    }
-
-    /// Releases what was granted while the factory was closed.
-    pub(super) fn closed(self) -> Error {
-        Error::Closed { lock: self.hold.spec.to_string() }
     }
 }
 

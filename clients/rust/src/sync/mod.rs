@@ -148,8 +148,6 @@ impl Lock {
         if self.cancel.is_some() || wait.is_long() {
             return cancel::acquire(self, wait);
         }
-        let request = request::Request::new(self);
-        let waiting = request.begin()?;
-        request.run(&waiting, wait)
+        request::Request::begin(self)?.run(wait)
     }
 }
