@@ -246,3 +246,74 @@ macro_rules! watch {
     };
 }
 pub(crate) use watch;
+
+/// The release of a hold.
+macro_rules! release {
+    ([$($async:ident)?] [$($await:tt)*]) => {
+        /// A release that may have to be sent more than once.
+        pub(super) struct Releasing {
+            core: Arc<Core>,
+            hold: Arc<Hold>,
+            /// If it was lost before, NOTHELD does not mean that an earlier release was executed.
+            ended: Ended,
+            /// Whether an earlier release may have been executed.
+            repeated: bool,
+        }
+
+        impl Releasing {
+            /// From now on there are no renewals, and no loss is reported.
+            pub fn new(core: &Arc<Core>, hold: &Arc<Hold>) -> Self {
+                Self { core: core.clone(), hold: hold.clone(), ended: hold.end(), repeated: false }
+            }
+
+            /// Sends the command until there is a reply, or until `end`: then `Err`.
+            $($async)? fn run(&mut self, end: Instant) -> Result<Result<()>> {
+                let mut pause = Pause::new();
+                while self.ended != Ended::Before {
+                    match self.step()$($await)* {
+                        Ok(replied) => return Ok(replied),
+                        Err(error) => match pause.next(Some(end)) {
+                            Some(pause) => sleep(pause)$($await)*,
+                            None => return Err(error),
+                        },
+                    }
+                }
+                Ok(Ok(()))
+            }
+
+            $($async)? fn step(&mut self) -> Result<Result<()>> {
+                let (spec, owner, pool) = (&self.hold.spec, &self.hold.owner, &self.core.pool);
+                let by = || Instant::now() + SHORT;
+                let answer = pool.short(spec.key(), &spec.release(owner), by())$($await)*;
+                self.repeated |= answer.unsure;
+                let repeated = self.repeated && self.ended == Ended::Held && !self.hold.is_expired();
+                let replied = match judge(answer.reply) {
+                    Verdict::Done(_) | Verdict::Null => Ok(()),
+                    Verdict::Again(error) => return Err(spec.error(error, &pool.nodes)),
+                    Verdict::Never(error) if is_not_held(&error) => {
+                        // One key of a multi-key lock was lost: the others are released one by one.
+                        for command in spec.release_each(owner) {
+                            pool.short(spec.key(), &command, by())$($await)*;
+                        }
+                        if repeated { Ok(()) } else { Err(error) }
+                    }
+                    Verdict::Never(error) => Err(error),
+                };
+                if self.hold.unsure {
+                    self.core.clear_later(spec.clone(), owner.clone());
+                }
+                Ok(replied.map_err(|error| spec.error(error, &pool.nodes)))
+            }
+        }
+
+        impl Drop for Releasing {
+            fn drop(&mut self) {
+                // It has ended, also if it was never executed.
+                if self.ended != Ended::Before {
+                    self.core.shared.remove(&self.hold.owner);
+                }
+            }
+        }
+    };
+}
+pub(crate) use release;

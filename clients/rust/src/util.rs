@@ -189,17 +189,6 @@ pub(crate) fn judge(reply: RedisResult<Value>) -> Verdict {
     }
 }
 
-/// The meaning of the reply to a release. `repeated`: an earlier one may have been executed.
-/// `Err`: to be sent again.
-pub(crate) fn judge_release(reply: RedisResult<Value>, repeated: bool) -> Result<Result<(), RedisError>, RedisError> {
-    match judge(reply) {
-        Verdict::Again(error) => Err(error),
-        Verdict::Never(error) if repeated && is_not_held(&error) => Ok(Ok(())),
-        Verdict::Never(error) => Ok(Err(error)),
-        Verdict::Done(_) | Verdict::Null => Ok(Ok(())),
-    }
-}
-
 pub(crate) fn is_not_held(error: &RedisError) -> bool {
     error.code() == Some("NOTHELD")
 }

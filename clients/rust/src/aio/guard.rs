@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
-use redis::RedisResult;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -15,7 +14,7 @@ use super::Core;
 use crate::agenda::Id;
 use crate::hold::{Ended, Hold, OnLost};
 use crate::spec::Spec;
-use crate::util::{is_not_held, judge_release, Pause, SHORT};
+use crate::util::{is_not_held, judge, Pause, Verdict, SHORT};
 use crate::Result;
 
 /// A lock that is held and renewed until the guard is released or dropped.
@@ -87,9 +86,9 @@ impl Guard {
     /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
     /// not be reached until the lease expired, [`Refused`](Error::Refused).
     pub async fn release(mut self) -> Result<()> {
-        let releasing = self.releasing.insert(Releasing::new(self.core.clone(), self.hold.clone()));
-        let ended = releasing.ended;
-        let result = if ended == Ended::Before { Ok(()) } else { releasing.run().await };
+        let releasing = self.releasing.insert(Releasing::new(&self.core, &self.hold));
+        let (ended, end) = (releasing.ended, Instant::now() + self.hold.left());
+        let result = releasing.run(end).await.unwrap_or_else(Err);
         self.releasing = None;
         ended.result(&self.hold.spec, result)
     }
@@ -117,83 +116,25 @@ fn reporting(lost: Arc<watch::Sender<bool>>, on_lost: Option<OnLost>) -> OnLost 
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let releasing = match self.releasing.take() {
-            // It may have been sent.
-            Some(releasing) => Releasing { repeated: true, ..releasing },
-            None => Releasing::new(self.core.clone(), self.hold.clone()),
-        };
+        let mut releasing = self.releasing.take().unwrap_or_else(|| Releasing::new(&self.core, &self.hold));
+        releasing.repeated = true; // a release whose future was dropped may have been sent
         releasing.begin();
         self.core.keeper.leave(self.job);
     }
 }
 
 crate::hold::accessors!();
-
-/// A release that may have to be sent more than once.
-pub(super) struct Releasing {
-    core: Arc<Core>,
-    hold: Arc<Hold>,
-    /// If it was lost before, NOTHELD does not mean that an earlier release was executed.
-    ended: Ended,
-    /// Whether an earlier release may have been executed.
-    repeated: bool,
-}
+crate::both::release!([async] [.await]);
 
 impl Releasing {
-    /// From now on there are no renewals, and no loss is reported.
-    pub fn new(core: Arc<Core>, hold: Arc<Hold>) -> Self {
-        let ended = hold.end();
-        Self { core, hold, ended, repeated: false }
-    }
-
     /// Releases in a task, unless it was released before.
     pub fn begin(mut self) {
         if self.ended == Ended::Before {
             return;
         }
-        let (core, spec) = (self.core.clone(), self.hold.spec.clone());
-        let last = vec![spec.release(&self.hold.owner)];
-        core.clearing(async move { drop(self.run().await) }, last, &spec);
-    }
-
-    async fn run(&mut self) -> Result<()> {
-        let end = Instant::now() + self.hold.left();
-        let mut pause = Pause::new();
-        loop {
-            let (spec, nodes) = (self.hold.spec.clone(), &self.core.clone().pool.nodes);
-            match self.step().await {
-                Ok(answered) => {
-                    self.core.shared.remove(&self.hold.owner);
-                    return answered.map_err(|error| spec.error(error, nodes));
-                }
-                Err(error) => match pause.next(Some(end)) {
-                    Some(pause) => sleep(pause).await,
-                    None => {
-                        self.core.shared.remove(&self.hold.owner);
-                        return Err(spec.error(error, nodes));
-                    }
-                },
-            }
-        }
-    }
-
-    /// Sends the command. `Err` if there was no reply.
-    async fn step(&mut self) -> RedisResult<RedisResult<()>> {
-        let (spec, owner, pool) = (&self.hold.spec, &self.hold.owner, &self.core.pool);
-        let by = || Instant::now() + SHORT;
-        let answer = pool.short(spec.key(), &spec.release(owner), by()).await;
-        self.repeated |= answer.unsure;
-        let repeated = self.repeated && self.ended == Ended::Held && !self.hold.is_expired();
-        let answered = judge_release(answer.reply, repeated)?;
-        if answered.as_ref().is_err_and(is_not_held) {
-            // One key of a multi-key lock was lost: the others are released one by one.
-            for command in spec.release_each(owner) {
-                pool.short(spec.key(), &command, by()).await;
-            }
-        }
-        if self.hold.unsure {
-            self.core.clear_later(spec.clone(), owner.clone());
-        }
-        Ok(answered)
+        let (core, hold) = (self.core.clone(), self.hold.clone());
+        let last = vec![hold.spec.release(&hold.owner)];
+        let end = Instant::now() + hold.left();
+        core.clearing(async move { drop(self.run(end).await) }, last, &hold.spec);
     }
 }

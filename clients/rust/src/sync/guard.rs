@@ -1,15 +1,14 @@
 //! A lock that is held.
 
 use std::sync::Arc;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::pool::Pooled;
 use super::{watch, Core};
 use crate::agenda::Id;
 use crate::hold::{Ended, Hold};
-use crate::shared::Shared;
-use crate::spec::REPORTED;
-use crate::util::{capped, is_not_held, judge_release, SHORT};
+use crate::util::{capped, is_not_held, judge, Pause, Verdict, SHORT};
 use crate::Result;
 
 /// A lock that is held and renewed until the guard is released or dropped.
@@ -57,97 +56,35 @@ impl Guard {
     ///
     /// Those of [`release`](Guard::release).
     pub fn release_within(self, limit: Duration) -> Result<()> {
-        let mut releasing = Releasing::new(&self.core, self.hold.clone());
-        if releasing.ended == Ended::Before {
-            return releasing.ended.result(&self.hold.spec, Ok(()));
-        }
-        let is_released =
-            super::request::repeat(&self.core, Instant::now() + capped(limit), &mut |core| releasing.step(core));
-        self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
-        let (ended, last) = (releasing.ended, std::mem::replace(&mut releasing.last, Ok(())));
-        if !is_released {
-            releasing.continues(&self.core);
-        }
-        ended.result(&self.hold.spec, last)
+        let mut releasing = Releasing::new(&self.core, &self.hold);
+        let (ended, end) = (releasing.ended, Instant::now() + capped(limit));
+        let result = releasing.run(end).unwrap_or_else(|error| {
+            releasing.continues();
+            Err(error)
+        });
+        ended.result(&self.hold.spec, result)
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let mut releasing = Releasing::new(&self.core, self.hold.clone());
+        let mut releasing = Releasing::new(&self.core, &self.hold);
         // Here, because the program may be about to end.
-        if releasing.ended != Ended::Before && !releasing.step(&self.core) {
-            releasing.continues(&self.core);
+        if releasing.run(Instant::now()).is_err() {
+            releasing.continues();
         }
         self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
     }
 }
 
 crate::hold::accessors!();
-
-/// A release that may have to be sent more than once.
-pub(super) struct Releasing {
-    shared: Arc<Shared>,
-    hold: Arc<Hold>,
-    /// If it was lost before, NOTHELD does not mean that an earlier release was executed.
-    ended: Ended,
-    /// Whether an earlier release may have been executed.
-    repeated: bool,
-    last: Result<()>,
-}
+crate::both::release!([] []);
 
 impl Releasing {
-    /// From now on there are no renewals, and no loss is reported.
-    pub fn new(core: &Core, hold: Arc<Hold>) -> Self {
-        let (ended, last) = (hold.end(), Err(hold.spec.not_held(REPORTED)));
-        Self { shared: core.shared.clone(), hold, ended, repeated: false, last }
-    }
-
     /// Releases in the background, until the lease expires.
-    pub fn continues(mut self, core: &Arc<Core>) {
-        let (key, end) = (self.hold.spec.clone(), Instant::now() + self.hold.left());
-        core.persist(key.key(), end, move |core| self.step(core));
-    }
-
-    /// Whether it was released before.
-    pub fn is_needless(&self) -> bool {
-        self.ended == Ended::Before
-    }
-
-    /// Sends the command. Returns whether there was a reply.
-    pub fn step(&mut self, core: &Arc<Core>) -> bool {
-        let (spec, owner) = (&self.hold.spec, &self.hold.owner);
-        let by = || Instant::now() + SHORT;
-        let answer = core.pool.short(spec.key(), &spec.release(owner), by());
-        self.repeated |= answer.unsure;
-        let repeated = self.repeated && self.ended == Ended::Held && !self.hold.is_expired();
-        match judge_release(answer.reply, repeated) {
-            Err(error) => {
-                self.last = Err(spec.error(error, &core.pool.nodes));
-                false
-            }
-            Ok(answered) => {
-                if answered.as_ref().is_err_and(is_not_held) {
-                    // One key of a multi-key lock was lost: the others are released one by one.
-                    for command in spec.release_each(owner) {
-                        core.pool.short(spec.key(), &command, by());
-                    }
-                }
-                if self.hold.unsure {
-                    core.clear_later(spec.clone(), owner.clone());
-                }
-                self.last = answered.map_err(|error| spec.error(error, &core.pool.nodes));
-                true
-            }
-        }
-    }
-}
-
-impl Drop for Releasing {
-    fn drop(&mut self) {
-        // It has ended, also if it was never executed.
-        if self.ended != Ended::Before {
-            self.shared.remove(&self.hold.owner);
-        }
+    pub fn continues(mut self) {
+        let (core, hold) = (self.core.clone(), self.hold.clone());
+        let step = move |_: &Arc<Core>| self.run(Instant::now()).is_ok();
+        core.persist(hold.spec.key(), Instant::now() + hold.left(), step);
     }
 }

@@ -77,10 +77,7 @@ impl Locks {
             core.end_wait(waiting, end);
         }
         for hold in holds {
-            let releasing = guard::Releasing::new(core, hold);
-            if !releasing.is_needless() {
-                releasing.continues(core);
-            }
+            guard::Releasing::new(core, &hold).continues();
         }
         let is_complete = self.settle(left(end));
         core.queue.close();

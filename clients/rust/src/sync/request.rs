@@ -1,7 +1,7 @@
 //! Acquisition: one blocking call after the other, until the lock is granted or the request is given up.
 
 use std::sync::{mpsc, Arc};
-use std::thread;
+use std::thread::sleep;
 use std::time::Instant;
 
 use super::pool::Pooled;
@@ -10,7 +10,7 @@ use crate::hold::{Hold, OnLost};
 use crate::shared::Waiting;
 use crate::spec::{Kind, Spec};
 use crate::trial::Trial;
-use crate::util::{judge, left, Pause, Verdict, Wait, CANCELLING, SHORT};
+use crate::util::{judge, left, Verdict, Wait, CANCELLING, SHORT};
 use crate::{Error, Result};
 
 /// One owner's request for a lock.
@@ -75,7 +75,7 @@ impl Request {
                 Verdict::Again(error) => {
                     self.unsure |= answer.unsure;
                     match trial.failed(shared, spec, &pool.nodes, error, began.elapsed()) {
-                        Some(pause) => thread::sleep(pause),
+                        Some(pause) => sleep(pause),
                         None => return Err(core.failed(trial, spec)),
                     }
                     if trial.has_ended(shared) {
@@ -129,16 +129,4 @@ impl Core {
         };
         !matches!(judge(reply), Verdict::Again(_))
     }
-}
-
-/// Repeats `step` here until it returns true. Returns false if it has not until `end`.
-pub(super) fn repeat(core: &Arc<Core>, end: Instant, step: &mut impl FnMut(&Arc<Core>) -> bool) -> bool {
-    let mut pause = Pause::new();
-    while !step(core) {
-        match pause.next(Some(end)) {
-            Some(pause) => thread::sleep(pause),
-            None => return false,
-        }
-    }
-    true
 }
