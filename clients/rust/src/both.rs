@@ -148,6 +148,7 @@ macro_rules! watch {
                         Watched::Still => pause = Pause::new(),
                         Watched::Again => {
                             self.pooled = None;
+                            self.hold.expire(); // a session that was not bound again in time
                             sleep(pause.next(None).unwrap_or_default())$($await)*;
                         }
                         Watched::Refused => {

@@ -149,7 +149,7 @@ impl<C> Lock<C> {
 
     /// Calls this function once when the lock is lost; never after a release has begun. The server then notifies the
     /// client (`LOCK.WATCH`, on one connection for each key); otherwise a loss is noticed by a renewal or by the clock.
-    /// The function must be short: its thread or task also serves other locks.
+    /// The function should be short: its thread or task may also report other losses.
     pub fn on_lost(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
         self.on_lost = Some(Arc::new(call));
         self.spec.watch = true;

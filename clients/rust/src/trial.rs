@@ -13,7 +13,7 @@ use crate::shared::Shared;
 use crate::spec::Spec;
 #[cfg(feature = "sync")]
 use crate::util::timed_out;
-use crate::util::{is_busy, is_full, Pause, Wait, LATE, LATE_REPLY};
+use crate::util::{is_busy, is_full, Pause, Wait, REPLY_TOLERANCE, TOLERANCE};
 use crate::Error;
 
 /// The attempts of one acquisition.
@@ -48,7 +48,7 @@ impl Trial {
     /// By when the next attempt must have a connection.
     pub fn connect_by(&self, shared: &Shared) -> Instant {
         let one = Instant::now() + shared.connect_timeout;
-        self.until(shared).map_or(one, |until| one.min(until + LATE_REPLY))
+        self.until(shared).map_or(one, |until| one.min(until + REPLY_TOLERANCE))
     }
 
     /// The reply to a call that took this time was null. Whether the wait continues: `LOCK.CANCEL` ends it earlier than
@@ -95,7 +95,7 @@ impl Trial {
             Some(error) if !is_late || self.wait.only_tries() => (spec.error(error, nodes), None),
             cause => {
                 let end = self.wait.end().filter(|_| is_late).unwrap_or_else(Instant::now);
-                let by = cause.is_none().then(|| end + LATE - LATE / 10);
+                let by = cause.is_none().then(|| end + TOLERANCE - TOLERANCE / 10);
                 let (lock, waited) = (spec.to_string(), self.wait.time());
                 (Error::NotAcquired(Box::new(NotAcquired { lock, waited, holders: Vec::new(), cause })), by)
             }

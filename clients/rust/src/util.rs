@@ -11,16 +11,16 @@ use crate::spec::{Kind, Spec};
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
 /// How much longer than its `BLOCK` a blocking command may take before its server is considered unreachable.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
-/// How late an acquisition ends at most. The reply to its last request is waited for until [`LATE_REPLY`], and the rest
+/// How late an acquisition ends at most. The reply to its last request is waited for until [`REPLY_TOLERANCE`], and the rest
 /// is for giving up and for the names of the holders.
-pub(crate) const LATE: Duration = Duration::from_millis(100);
-pub(crate) const LATE_REPLY: Duration = Duration::from_millis(60);
+pub(crate) const TOLERANCE: Duration = Duration::from_millis(100);
+pub(crate) const REPLY_TOLERANCE: Duration = Duration::from_millis(60);
 /// How long a request that is given up is cancelled at least.
 pub(crate) const CANCELLING: Duration = Duration::from_secs(2);
 /// After this time without use, a network may have dropped a connection without notice.
 pub(crate) const STALE: Duration = Duration::from_secs(30);
 /// After this time a request that may have been delayed is cancelled once more.
-pub(crate) const LATER: Duration = Duration::from_millis(150);
+pub(crate) const CLEAR_AGAIN: Duration = Duration::from_millis(150);
 
 /// Locks a mutex, also after a panic, because a panic leaves nothing here in an inconsistent state.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -105,8 +105,8 @@ impl Wait {
     /// By when an acquisition returns that gives up now.
     pub fn return_by(&self) -> Instant {
         match self.end {
-            Some(end) if self.has_timed_out() => end + LATE - LATE / 10,
-            _ => Instant::now() + LATE_REPLY,
+            Some(end) if self.has_timed_out() => end + TOLERANCE - TOLERANCE / 10,
+            _ => Instant::now() + REPLY_TOLERANCE,
         }
     }
 
@@ -131,7 +131,7 @@ impl Wait {
             _ => Some(at_least_1_ms(max_block)),
         };
         let by = now + max_block + if fair { Duration::ZERO } else { SLACK };
-        match self.end.map(|end| end + LATE_REPLY) {
+        match self.end.map(|end| end + REPLY_TOLERANCE) {
             Some(end) if is_last || end < by => Call { block, by: end, is_cut: fair && !is_last, is_long: false },
             _ => Call { block, by, is_cut: fair, is_long: !fair },
         }

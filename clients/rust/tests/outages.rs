@@ -497,6 +497,29 @@ fn a_session_whose_watch_is_refused_keeps_its_connection() {
     blocks.join().unwrap().unwrap();
 }
 
+#[test]
+fn a_session_that_cannot_be_bound_again_is_reported_as_lost() {
+    let server = Server::start();
+    let wire = Wire::to(server.port());
+    for locks in both(|| Settings::single(&wire.client())) {
+        let (sends, lost) = std::sync::mpsc::channel();
+        let report = move || drop(sends.send(()));
+        let guard = match &locks {
+            Locks::Sync(locks) => Guard::Sync(locks.lock("a").session().on_lost(report).lock().unwrap()),
+            Locks::Tokio(runtime, locks) => {
+                let lock = locks.lock("a").session().on_lost(report);
+                Guard::Tokio(runtime.clone(), runtime.block_on(lock.lock()).unwrap())
+            }
+        };
+        wire.refuse(true);
+        wire.cut();
+        lost.recv_timeout(ms(4000)).unwrap();
+        assert!(guard.is_lost());
+        wire.refuse(false);
+        assert!(matches!(guard.release(), Err(Error::NotHeld { .. })));
+    }
+}
+
 /// As behind a load balancer that forgets idle connections.
 #[test]
 fn a_connection_that_was_idle_for_long_is_checked() {

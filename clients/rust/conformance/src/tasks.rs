@@ -35,7 +35,7 @@ impl Own {
 
 struct User {
     /// The request that created it.
-    asked: Value,
+    request: Value,
     locks: Locks,
     /// The user's own connection, once it was used.
     own: tokio::sync::Mutex<Option<Own>>,
@@ -117,7 +117,7 @@ impl Runner {
                 let user = self.user(request)?;
                 let mut own = user.own.lock().await;
                 if own.is_none() {
-                    *own = Some(connection(&user.asked["to"]).await.map_err(library)?);
+                    *own = Some(connection(&user.request["to"]).await.map_err(library)?);
                 }
                 let own = own.as_mut().ok_or_else(|| other("no connection"))?;
                 let pong: RedisResult<String> = own.ask(&cmd("PING")).await;
@@ -133,7 +133,7 @@ impl Runner {
         if request["max_block_ms"] == 0 {
             let _ = locks.lock("key").try_lock().await.map_err(code)?;
         }
-        let user = User { asked: request.clone(), locks, own: tokio::sync::Mutex::default() };
+        let user = User { request: request.clone(), locks, own: tokio::sync::Mutex::default() };
         self.users.lock().unwrap().insert(text(request, "as").into(), Arc::new(user));
         Ok(json!({}))
     }
@@ -168,7 +168,7 @@ impl Runner {
     async fn short_lived(&self, request: &Value) -> Answer {
         let user = self.user(request)?;
         for _ in 0..number(request, "times") {
-            let locks = Locks::new(settings(&user.asked).map_err(library)?);
+            let locks = Locks::new(settings(&user.request).map_err(library)?);
             let guard = lock(&locks, &request["lock"]).lock().await.map_err(code)?;
             guard.release().await.map_err(code)?;
             if request["close"] == true {
@@ -231,7 +231,7 @@ impl Runner {
         for _ in 0..number(request, "workers") {
             let (lock, user, request) = (lock(&user.locks, &request["lock"]), user.clone(), request.clone());
             workers.spawn(async move {
-                let mut own = connection(&user.asked["to"]).await.map_err(library)?;
+                let mut own = connection(&user.request["to"]).await.map_err(library)?;
                 for _ in 0..number(&request, "times") {
                     let guard = lock.lock().await.map_err(code)?;
                     increment(&mut own, text(&request, "counter"), is_read(&request)).await.map_err(library)?;

@@ -32,7 +32,7 @@ impl Own {
 
 struct User {
     /// The request that created it.
-    asked: Value,
+    request: Value,
     locks: Locks,
     /// The user's own connection, once it was used.
     own: Mutex<Option<Own>>,
@@ -115,7 +115,7 @@ impl Runner {
                 let user = self.user(request)?;
                 let mut own = user.own.lock().unwrap();
                 if own.is_none() {
-                    *own = Some(connection(&user.asked["to"]).map_err(library)?);
+                    *own = Some(connection(&user.request["to"]).map_err(library)?);
                 }
                 let pong: Option<RedisResult<String>> = own.as_mut().map(|own| own.ask(&cmd("PING")));
                 pong.ok_or_else(|| other("no connection"))?.map(|_| json!({"pong": true})).map_err(library)
@@ -130,7 +130,7 @@ impl Runner {
         if request["max_block_ms"] == 0 {
             let _ = locks.lock("key").try_lock().map_err(code)?;
         }
-        let user = User { asked: request.clone(), locks, own: Mutex::default() };
+        let user = User { request: request.clone(), locks, own: Mutex::default() };
         self.users.lock().unwrap().insert(text(request, "as").into(), Arc::new(user));
         Ok(json!({}))
     }
@@ -184,7 +184,7 @@ impl Runner {
     fn short_lived(&self, request: &Value) -> Answer {
         let user = self.user(request)?;
         for _ in 0..number(request, "times") {
-            let locks = Locks::new(settings(&user.asked).map_err(library)?);
+            let locks = Locks::new(settings(&user.request).map_err(library)?);
             lock(&locks, &request["lock"]).lock().map_err(code)?.release().map_err(code)?;
             if request["close"] == true {
                 locks.close(CLOSING);
@@ -211,7 +211,7 @@ impl Runner {
         let user = self.user(request)?;
         let work = || -> Result<u64, (&'static str, String)> {
             let lock = lock(&user.locks, &request["lock"]);
-            let mut own = connection(&user.asked["to"]).map_err(library)?;
+            let mut own = connection(&user.request["to"]).map_err(library)?;
             for _ in 0..number(request, "times") {
                 let guard = lock.lock().map_err(code)?;
                 increment(&mut own, text(request, "counter"), is_read(request)).map_err(library)?;

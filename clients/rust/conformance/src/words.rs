@@ -176,12 +176,12 @@ pub fn lock<C>(locks: &Factory<C>, wanted: &Value) -> Lock<C> {
         lock = lock.replicas(replicas as u32, time);
     }
     let is = |name: &str| wanted[name].as_bool();
-    for (asked, change) in [
+    for (is_set, change) in [
         (is("session") == Some(true), Lock::session as fn(Lock<C>) -> Lock<C>),
         (is("fenced") == Some(true), Lock::fenced),
         (is("renew") == Some(false), Lock::no_renewal),
     ] {
-        lock = if asked { change(lock) } else { lock };
+        lock = if is_set { change(lock) } else { lock };
     }
     lock
 }

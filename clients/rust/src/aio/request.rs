@@ -17,7 +17,7 @@ use crate::hold::OnLost;
 use crate::shared::Waiting;
 use crate::spec::{Kind, Spec};
 use crate::trial::Trial;
-use crate::util::{judge, Pause, Verdict, Wait, CANCELLING, LATER, SHORT};
+use crate::util::{judge, Pause, Verdict, Wait, CANCELLING, CLEAR_AGAIN, SHORT};
 use crate::Result;
 
 /// One owner's request for a lock. Dropping it cancels the request on the server, if it has not ended.
@@ -213,7 +213,7 @@ impl Core {
         while self.shared.may_wait(&waiting) {
             // A future that is not polled does not end, but nothing of it is on the server then, and soon nothing arrives.
             let is_cleared = match self.clear(&waiting.spec, &waiting.owner).await {
-                Some(0) => missing.get_or_insert_with(Instant::now).elapsed() >= LATER,
+                Some(0) => missing.get_or_insert_with(Instant::now).elapsed() >= CLEAR_AGAIN,
                 cleared => cleared.is_some(),
             };
             match pause.next(Some(end)) {
@@ -227,7 +227,7 @@ impl Core {
     pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
         let (core, waits) = (self.clone(), spec.clone());
         let later = async move {
-            sleep(LATER).await;
+            sleep(CLEAR_AGAIN).await;
             core.clear(&spec, &owner).await;
         };
         self.clearing(later, Vec::new(), &waits);

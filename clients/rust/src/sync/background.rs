@@ -13,7 +13,7 @@ use crate::hold::Hold;
 use crate::nodes::Name;
 use crate::shared::Waiting;
 use crate::spec::Spec;
-use crate::util::{locked, Pause, LATER};
+use crate::util::{locked, Pause, CLEAR_AGAIN};
 
 /// How many threads execute the jobs of one node.
 const WORKERS: usize = 8;
@@ -217,7 +217,7 @@ impl Core {
     /// Cancels a request once more a little later, when one that was delayed by the network has arrived.
     pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
         let (core, clearing, key) = (self.clone(), self.shared.clearing(), spec.clone());
-        self.queue.step(self, key.key(), Instant::now() + LATER, move || {
+        self.queue.step(self, key.key(), Instant::now() + CLEAR_AGAIN, move || {
             let _counted = &clearing;
             core.clear(&spec, &owner);
             None

@@ -10,7 +10,7 @@ use super::request::Request;
 use super::{Guard, Lock};
 use crate::shared::Waiting;
 use crate::trial::Trial;
-use crate::util::{left, locked, Wait, CANCELLING, LATE};
+use crate::util::{left, locked, Wait, CANCELLING, TOLERANCE};
 use crate::{Error, Result};
 
 /// Ends waits from another thread: those of locks with [`Lock::cancelled_by`].
@@ -100,7 +100,7 @@ pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Guard> {
     }
     let received = match wait.end() {
         None => receiver.recv().ok(),
-        Some(end) => receiver.recv_timeout(left(end + LATE - LATE / 20 + lock.spec.replicas_time())).ok(),
+        Some(end) => receiver.recv_timeout(left(end + TOLERANCE - TOLERANCE / 20 + lock.spec.replicas_time())).ok(),
     };
     cancel.remove(&waiting.owner);
     if let Some(Some(result)) = received {
@@ -109,7 +109,7 @@ pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Guard> {
     let now = Instant::now();
     waiting.give_up(core.shared.clearing());
     core.end_wait(waiting, now + lock.spec.lease.max(CANCELLING));
-    let by = if received.is_some() { now + LATE - LATE / 10 } else { now };
+    let by = if received.is_some() { now + TOLERANCE - TOLERANCE / 10 } else { now };
     if let Ok(Some(Ok(guard))) = receiver.recv_timeout(left(by)) {
         let mut guard = Some(guard); // which may be released slowly
         core.persist(lock.spec.key(), now, move |_| guard.take().is_some());

@@ -36,8 +36,9 @@ use pool::Pool;
 
 /// A factory of locks for threads.
 ///
-/// One thread has the schedule of all renewals, which at most 8 threads for each node execute; a
-/// [session](crate::Lock::session), and each key that is watched, has one more.
+/// One thread has the schedule of all renewals, which at most 8 threads for each node execute. A
+/// [session](crate::Lock::session), each key that is watched, and each wait that must be able to end before its blocking
+/// call has one more.
 pub type Locks = Factory<Core>;
 
 /// A lock of such a factory.
@@ -67,7 +68,7 @@ impl Locks {
 
     /// Ends waits with [`Error::Closed`](crate::Error::Closed), releases what is held, and closes the connections, within
     /// `limit`. Returns whether everything was released; the rest ends when its lease expires. If the server does not
-    /// respond, a wait ends when its blocking call does.
+    /// respond, a wait that has neither a limit nor a [`Cancel`] ends when its blocking call does.
     pub fn close(&self, limit: Duration) -> bool {
         let core = &self.core;
         let end = Instant::now() + capped(limit);
@@ -135,7 +136,8 @@ impl Lock {
         self.acquire(Wait::at_most(time))
     }
 
-    /// [`Cancel::cancel`] ends the waits of this lock. Each of them then has a thread of its own.
+    /// [`Cancel::cancel`] ends the waits of this lock. Each of them has a thread of its own, as those with a limit above
+    /// half a second have.
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self

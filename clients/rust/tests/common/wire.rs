@@ -14,6 +14,7 @@ struct Inner {
     own: u16,
     delay_ms: AtomicU64,
     is_silent: AtomicBool,
+    refuses: AtomicBool,
     links: Mutex<Vec<Link>>,
 }
 
@@ -31,12 +32,16 @@ impl Wire {
             own: listener.local_addr().unwrap().port(),
             delay_ms: AtomicU64::new(0),
             is_silent: AtomicBool::new(false),
+            refuses: AtomicBool::new(false),
             links: Mutex::default(),
         };
         let wire = Self(Arc::new(inner));
         let accepting = wire.clone();
         thread::spawn(move || {
             for ours in listener.incoming().map_while(Result::ok) {
+                if accepting.0.refuses.load(Ordering::SeqCst) {
+                    continue;
+                }
                 let wire = accepting.clone();
                 thread::spawn(move || wire.link(ours, port));
             }
@@ -65,6 +70,11 @@ impl Wire {
     /// Swallows what is sent on new connections.
     pub fn swallow_new(&self) {
         self.0.is_silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Closes new connections at once.
+    pub fn refuse(&self, refuses: bool) {
+        self.0.refuses.store(refuses, Ordering::SeqCst);
     }
 
     /// Closes the connections that exist.
