@@ -17,6 +17,7 @@ test-client-rust: $(MODULE) ## run the Rust package's own tests, the examples of
 	@$(IN_RUST) cargo clippy $(RUST_FLAGS) --package lock-so --no-default-features --features sync -- -D warnings
 	@$(IN_RUST) cargo clippy $(RUST_FLAGS) --package lock-so --no-default-features --features tokio -- -D warnings
 	@$(IN_RUST) tests/with-server cargo test $(RUST_FLAGS) --package lock-so --all-features --doc
+	@$(MAKE) --no-print-directory --silent test-client-rust-oldest
 
 RUST_OLDEST = build/clients/rust-oldest
 
@@ -27,4 +28,5 @@ test-client-rust-oldest: $(MODULE) ## run the Rust package's own tests with the 
 	@cd $(RUST_OLDEST)/source && MODULE='$(abspath $(MODULE))' CARGO_TARGET_DIR='$(CURDIR)/$(RUST_OLDEST)' \
 	    cargo test $(RUST_FLAGS) --package lock-so --all-features --lib --test threads --test tasks
 	@if cargo +1.85 --version > /dev/null 2>&1; then cd $(RUST_OLDEST)/source && \
-	    CARGO_TARGET_DIR='$(CURDIR)/$(RUST_OLDEST)' cargo +1.85 check $(RUST_FLAGS) --package lock-so --all-features; fi
+	    CARGO_TARGET_DIR='$(CURDIR)/$(RUST_OLDEST)' cargo +1.85 check $(RUST_FLAGS) --package lock-so --all-features; \
+	else echo 'Rust 1.85 is not installed: not checked with it'; fi

@@ -62,8 +62,11 @@ macro_rules! pool {
                         None if !again(error) => return Answer { reply, pooled, unsure },
                         None => {
                             if !is_slow(error, is_long) {
-                                self.nodes.forget(&target.name);
                                 pooled.iter().for_each(|_| locked(&self.idle).forget(&target.name));
+                                // A connection that was closed shows nothing about the address: the next one does.
+                                if pooled.is_none() || !error.is_connection_dropped() {
+                                    self.nodes.forget(&target.name);
+                                }
                             }
                             return Answer { reply, pooled: None, unsure };
                         }
@@ -135,6 +138,8 @@ macro_rules! watch {
             pub hold: Arc<Hold>,
             pub key: usize,
             pub pooled: Option<Pooled>,
+            /// The one before: the server may not know that it is dead.
+            pub last: Option<Pooled>,
             pub is_refused: bool,
         }
 
@@ -145,9 +150,9 @@ macro_rules! watch {
                     let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.shared.max_block));
                     let reply = self.once(block, listen)$($await)*;
                     match self.hold.watched(reply, since, block) {
-                        Watched::Still => pause = Pause::new(),
+                        Watched::Still => (pause, self.last) = (Pause::new(), None),
                         Watched::Again => {
-                            self.pooled = None;
+                            self.last = self.pooled.take().or_else(|| self.last.take());
                             self.hold.expire(); // a session that was not bound again in time
                             sleep(pause.next(None).unwrap_or_default())$($await)*;
                         }
@@ -228,6 +233,20 @@ macro_rules! watch {
                         Some(hold.next_try())
                     }
                     Verdict::Again(_) => Some(hold.next_try()),
+                }
+            }
+
+            /// Ends a wait, or releases the hold. Returns the reply: 0 if there was neither, `None` without a reply.
+            pub(super) $($async)? fn clear(&self, spec: &Spec, owner: &str) -> Option<i64> {
+                let by = Instant::now() + SHORT;
+                let mut reply = self.pool.short(spec.key(), &spec.cancel(owner), by)$($await)*.reply;
+                if spec.kind == Kind::Multi && matches!(reply, Ok(Value::Int(0))) {
+                    reply = self.pool.short(spec.key(), &spec.release(owner), by)$($await)*.reply;
+                }
+                match judge(reply) {
+                    Verdict::Done(number) => Some(number),
+                    Verdict::Again(_) => None,
+                    Verdict::Null | Verdict::Never(_) => Some(0),
                 }
             }
 

@@ -34,6 +34,7 @@ struct State {
 }
 
 /// An acquisition that has not ended.
+#[cfg_attr(not(feature = "sync"), allow(dead_code))] // `wake`
 pub(crate) struct Waiting {
     pub spec: Arc<Spec>,
     pub owner: String,
@@ -44,6 +45,7 @@ pub(crate) struct Waiting {
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
+#[cfg_attr(not(feature = "sync"), allow(dead_code))]
 impl Waiting {
     /// From now on nothing is sent.
     pub fn give_up(&self, counted: Clearing) {

@@ -281,28 +281,6 @@ fn a_wait_that_another_client_ends_was_as_long_as_it_was() {
 }
 
 #[test]
-fn a_wait_that_begins_while_the_locks_are_closed_returns_closed() {
-    let mut server = Server::start();
-    server.say::<u32>(&["LOCK.ACQUIRE", "a", "other"]);
-    for _ in 0..60 {
-        for locks in both(|| Settings::single(&server.client)) {
-            let waits: Vec<_> = (0..4)
-                .map(|_| {
-                    let locks = locks.clone();
-                    thread::spawn(move || locks.acquire("a", None, false).map(drop).unwrap_err())
-                })
-                .collect();
-            thread::yield_now();
-            assert!(locks.close(SOON));
-            for wait in waits {
-                let error = wait.join().unwrap();
-                assert!(matches!(error, Error::Closed { .. }), "{error}");
-            }
-        }
-    }
-}
-
-#[test]
 fn close_does_not_wait_for_a_future_whose_request_has_ended() {
     let mut server = Server::start();
     server.say::<u32>(&["LOCK.ACQUIRE", "a", "other"]);
@@ -495,6 +473,20 @@ fn a_session_whose_watch_is_refused_keeps_its_connection() {
     }
     server.say::<u32>(&["LOCK.RELEASE", "busy", "other"]);
     blocks.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_session_on_a_dead_connection_is_bound_to_another() {
+    let server = Server::start();
+    let wire = Wire::to(server.port());
+    for locks in both(|| Settings::single(&wire.client()).max_block(ms(500))) {
+        locks.lock("b").release().unwrap(); // whose connection is dead, too
+        let guard = locks.acquire("a", None, true).unwrap();
+        wire.swallow();
+        thread::sleep(ms(6000));
+        assert!(!guard.is_lost());
+        guard.release().unwrap();
+    }
 }
 
 #[test]

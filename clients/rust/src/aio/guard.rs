@@ -101,7 +101,8 @@ impl Guard {
     }
 
     fn watch(&self, key: usize, pooled: Option<Pooled>) {
-        let watch = Watch { core: self.core.clone(), hold: self.hold.clone(), key, pooled, is_refused: false };
+        let watch =
+            Watch { core: self.core.clone(), hold: self.hold.clone(), key, pooled, last: None, is_refused: false };
         self.core.runtime.spawn(watch.run());
     }
 }

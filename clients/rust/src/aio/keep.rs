@@ -13,7 +13,7 @@ use super::pool::Pooled;
 use super::Core;
 use crate::agenda::{Agenda, Id};
 use crate::hold::{Hold, Watched};
-use crate::spec::Spec;
+use crate::spec::{Kind, Spec};
 use crate::trial::{held_by, Trial};
 use crate::util::{is_not_held, judge, left, locked, Pause, Sent, Verdict, SHORT};
 use crate::Error;

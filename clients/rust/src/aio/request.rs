@@ -128,8 +128,8 @@ impl Request {
         self.waiting.give_up(self.core.shared.clearing());
         let (core, waiting) = (self.core.clone(), self.waiting.clone());
         let (spec, owner) = (&waiting.spec, &waiting.owner);
-        let last = vec![spec.cancel(owner), spec.release(owner)];
-        let last = if spec.kind == Kind::Multi { last } else { last.into_iter().take(1).collect() };
+        let mut last = vec![spec.cancel(owner)];
+        last.extend((spec.kind == Kind::Multi).then(|| spec.release(owner)));
         let giving_up = GivingUp { core, waiting: waiting.clone(), in_flight, unsure, was_granted: false };
         Some(self.core.clearing(giving_up.run(), last, spec))
     }
@@ -193,20 +193,6 @@ impl GivingUp {
 }
 
 impl Core {
-    /// Ends a wait, or releases the hold. Returns the reply: 0 if there was neither, `None` without a reply.
-    pub(super) async fn clear(&self, spec: &Spec, owner: &str) -> Option<i64> {
-        let by = Instant::now() + SHORT;
-        let mut reply = self.pool.short(spec.key(), &spec.cancel(owner), by).await.reply;
-        if spec.kind == Kind::Multi && matches!(reply, Ok(Value::Int(0))) {
-            reply = self.pool.short(spec.key(), &spec.release(owner), by).await.reply;
-        }
-        match judge(reply) {
-            Verdict::Done(number) => Some(number),
-            Verdict::Again(_) => None,
-            Verdict::Null | Verdict::Never(_) => Some(0),
-        }
-    }
-
     /// Cancels an acquisition until nothing of it is on the server, or can arrive there.
     pub(super) async fn end_wait(self: Arc<Self>, waiting: Arc<Waiting>, end: Instant) {
         let (mut pause, mut missing) = (Pause::new(), None);

@@ -210,7 +210,7 @@ impl Core {
         let key = waiting.spec.clone();
         self.persist(key.key(), end, move |core| {
             let may_wait = || core.shared.may_wait(&waiting);
-            !may_wait() || core.clear(&waiting.spec, &waiting.owner) && !may_wait()
+            !may_wait() || core.clear(&waiting.spec, &waiting.owner).is_some() && !may_wait()
         });
     }
 

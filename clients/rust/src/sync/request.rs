@@ -8,9 +8,8 @@ use super::pool::Pooled;
 use super::{Core, Guard, Lock};
 use crate::hold::{Hold, OnLost};
 use crate::shared::Waiting;
-use crate::spec::{Kind, Spec};
 use crate::trial::Trial;
-use crate::util::{judge, left, Verdict, Wait, CANCELLING, SHORT};
+use crate::util::{judge, left, Verdict, Wait, CANCELLING};
 use crate::{Error, Result};
 
 /// One owner's request for a lock.
@@ -109,24 +108,10 @@ fn give_up(core: &Arc<Core>, waiting: &Arc<Waiting>, wait: Wait) {
     let (ended, waits) = mpsc::channel();
     let given_up = waiting.clone();
     core.persist(waiting.spec.key(), end, move |core| {
-        let is_cleared = core.clear(&given_up.spec, &given_up.owner);
+        let is_cleared = core.clear(&given_up.spec, &given_up.owner).is_some();
         is_cleared.then(|| ended.send(()));
         is_cleared
     });
     let _ = waits.recv_timeout(left(wait.return_by()));
     core.clear_later(waiting.spec.clone(), waiting.owner.clone());
-}
-
-impl Core {
-    /// Ends a wait, or releases the hold. Returns whether the server has replied.
-    pub(super) fn clear(&self, spec: &Spec, owner: &str) -> bool {
-        let by = Instant::now() + SHORT;
-        let reply = self.pool.short(spec.key(), &spec.cancel(owner), by).reply;
-        let reply = match judge(reply) {
-            Verdict::Done(0) if spec.kind == Kind::Multi => self.pool.short(spec.key(), &spec.release(owner), by).reply,
-            Verdict::Again(_) => return false,
-            _ => return true,
-        };
-        !matches!(judge(reply), Verdict::Again(_))
-    }
 }

@@ -9,7 +9,7 @@ use redis::{Cmd, RedisResult, Value};
 use super::pool::Pooled;
 use super::Core;
 use crate::hold::{Hold, Watched};
-use crate::spec::Spec;
+use crate::spec::{Kind, Spec};
 use crate::trial::{held_by, Trial};
 use crate::util::{is_not_held, judge, left, Pause, Sent, Verdict, SHORT};
 use crate::Error;
@@ -18,7 +18,8 @@ use crate::Error;
 pub(super) fn start(core: &Arc<Core>, hold: &Arc<Hold>, mut pooled: Option<Pooled>) {
     let keys = if hold.spec.watch { hold.spec.keys.len() } else { 1 };
     for key in 0..keys {
-        let watch = Watch { core: core.clone(), hold: hold.clone(), key, pooled: pooled.take(), is_refused: false };
+        let watch =
+            Watch { core: core.clone(), hold: hold.clone(), key, pooled: pooled.take(), last: None, is_refused: false };
         if Builder::new().spawn(move || watch.run()).is_err() && hold.spec.session {
             hold.unbound();
         }
