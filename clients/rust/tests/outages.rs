@@ -495,7 +495,7 @@ fn a_session_that_cannot_be_bound_again_is_reported_as_lost() {
     let wire = Wire::to(server.port());
     for locks in both(|| Settings::single(&wire.client())) {
         let (sends, lost) = std::sync::mpsc::channel();
-        let report = move || drop(sends.send(()));
+        let report = move || sends.send(()).unwrap_or_default();
         let guard = match &locks {
             Locks::Sync(locks) => Guard::Sync(locks.lock("a").session().on_lost(report).lock().unwrap()),
             Locks::Tokio(runtime, locks) => {
