@@ -17,15 +17,13 @@ import so.lock.internal.ServerException;
  * One acquisition: blocking calls on a connection of its own, and, if it is given up, the removal of all that is left.
  */
 final class Acquisition {
-    private static final long MARGIN_MS = 2_000;
     private static final long SOON_MS = 5;
-    private static final long LATER_MS = 100;
+    private static final long LATER = MILLISECONDS.toNanos(Call.LATER_MS);
     private static final long NAMED = 90_000_000; // ns
-    private static final long NO_LIMIT = 1L << 61;
 
     private final Locks locks;
     private final Request request;
-    private final String owner;
+    final String owner;
     private final boolean session;
     private final boolean unlimited;
     private final long waitMs;
@@ -33,8 +31,10 @@ final class Acquisition {
     private final Call call;
     private final AtomicReference<CompletableFuture<Void>> givenUp = new AtomicReference<>();
     private volatile boolean interrupted;
-    private long sent;
-    private RuntimeException failure;
+    /** When the granted request was sent, by nanoTime. */
+    long sent;
+    /** Why {@link #run} returned null: the last error of the connection; null if another owner holds the lock. */
+    RuntimeException failure;
 
     /**
      * @param waitMs how long to wait; 0: do not wait, negative: no limit
@@ -47,17 +47,16 @@ final class Acquisition {
         this.session = session;
         this.unlimited = waitMs < 0;
         this.waitMs = waitMs;
-        this.until = System.nanoTime() + (unlimited ? NO_LIMIT : Math.min(MILLISECONDS.toNanos(waitMs), NO_LIMIT));
-        boolean brief = waitMs == 0 && !session && request.options().replicas == 0;
-        this.call = new Call(locks.connections, request.key(), brief, request.named(), null, List.of());
+        this.until = System.nanoTime() + (unlimited ? Call.NO_LIMIT : Math.min(MILLISECONDS.toNanos(waitMs), Call.NO_LIMIT));
+        boolean isShort = waitMs == 0 && !session && request.options().replicas == 0;
+        this.call = new Call(locks.connections, request.key(), isShort, request.named(), null, List.of());
     }
 
     /**
      * Acquires the lock. Without a grant nothing is left on the server; after 2 seconds the cancellation continues in
      * the background. It stays one of the running acquisitions, until the caller has removed it.
      *
-     * @return the reply to the request that was granted; null if the lock could not be acquired in time, see
-     *     {@link #failure}
+     * @return the reply to the request that was granted; null if the lock could not be acquired in time
      * @throws InterruptedException if interrupted, only if {@code interruptible}
      * @throws LockException or another {@link LockFailure}: an error reply of the server
      * @throws RuntimeException the library's, if there was never a connection
@@ -66,66 +65,60 @@ final class Acquisition {
         if (interruptible && Thread.interrupted()) {
             throw new InterruptedException();
         }
+        Object reply = null;
+        boolean refused = false;
         boolean granted = false;
         locks.running.add(this); // before the check, so that close() gives it up
         try {
-            throwIfClosed();
-            Object reply = interruptible ? block(this::interrupt) : Call.uninterrupted(() -> block(null));
-            if (reply == null) {
-                leave();
-            } else {
-                if (locks.isClosed()) {
-                    giveUp(); // close() may have found nothing to give up yet
-                }
-                throwIfInterrupted();
+            if (!locks.isClosed()) {
+                reply = interruptible ? block(this::interrupt) : Call.uninterrupted(() -> block(null));
+            }
+        } catch (LinkException e) {
+            failure = e.original();
+        } catch (ServerException e) {
+            failure = LockException.of(request, e, call.address());
+            refused = !e.isTransient();
+        } catch (InterruptedException e) {
+            interrupted = true;
+        }
+        try {
+            // a request that was never sent needs no cancellation; close() may have found nothing to give up yet
+            if (reply == null ? call.isDoubtful() : locks.isClosed()) {
+                giveUp();
+            }
+            awaitGivenUp();
+            if (interrupted) {
+                Thread.interrupted();
+                throw new InterruptedException();
+            } else if (locks.isClosed()) {
+                throw new LockException.Closed();
+            } else if (failure != null && (refused || waitMs == 0 || System.nanoTime() - until < 0)) {
+                throw failure;
             }
             granted = reply != null;
             return reply;
-        } catch (LinkException e) {
-            leave();
-            return failed(e.original());
-        } catch (ServerException e) {
-            leave();
-            RuntimeException refusal = LockException.of(request, e, call.where());
-            if (!e.isPassing()) {
-                throw refusal;
-            }
-            return failed(refusal);
-        } catch (InterruptedException e) {
-            leave();
-            throw e;
         } finally {
             if (!session || !granted) {
-                call.hand();
+                call.giveBack();
             }
         }
-    }
-
-    /** A transient error ended a wait, or a try. */
-    private Object failed(RuntimeException e) {
-        if (waitMs == 0 || System.nanoTime() - until < 0) {
-            throw e;
-        }
-        failure = e;
-        return null;
-    }
-
-    /** Why {@link #run} returned null: the last error of the connection; null if another owner holds the lock. */
-    RuntimeException failure() {
-        return failure;
     }
 
     /** The exception after {@link #run} has returned null. */
     NotAcquiredException notAcquired() {
         List<String> holders = failure == null ? holders() : List.of();
-        return new NotAcquiredException(request, waitMs, holders, failure, call.where());
+        return new NotAcquiredException(request, waitMs, holders, failure, call.address());
     }
 
     private List<String> holders() {
         Set<String> owners = new LinkedHashSet<>();
         try {
             for (String key : request.keys()) {
-                Object info = Call.read(locks.connections, key, Request.info(key), until + NAMED);
+                if (System.nanoTime() - until >= NAMED) {
+                    break;
+                }
+                Object info = new Call(locks.connections, key)
+                        .send(() -> Call.within(Request.info(key), until + NAMED), until + NAMED - Call.GRACE);
                 Request.holders(info).forEach(holder -> owners.add((String) Request.field(holder, "owner")));
             }
         } catch (LinkException | ServerException e) {
@@ -140,18 +133,9 @@ final class Acquisition {
         return givenUp.get();
     }
 
-    String owner() {
-        return owner;
-    }
-
-    /** When the granted request was sent, by nanoTime. */
-    long sent() {
-        return sent;
-    }
-
     /** The connection to which a session is bound; it belongs to the caller from now on. */
     Connection connection() {
-        return call.take();
+        return call.takeConnection();
     }
 
     private Object block(Runnable onInterrupt) throws LinkException, ServerException, InterruptedException {
@@ -169,41 +153,18 @@ final class Acquisition {
     private Call.Command nextCommand() {
         sent = System.nanoTime();
         long left = NANOSECONDS.toMillis(until - sent + 999_999);
-        long last = NANOSECONDS.toMillis(until + Call.GRACE - sent) + request.options().replicasMs;
+        long replicasMs = request.options().replicasMs;
+        long last = NANOSECONDS.toMillis(until + Call.GRACE - sent) + replicasMs;
         if (left <= 0) {
-            return new Call.Command(last, request.acquire(owner, -1, session));
+            return new Call.Command(request.acquire(owner, -1, session), last, true);
         }
         long blockMs = Math.min(left, locks.maxBlockMs());
         if (request.kind() == Request.Kind.FAIR) {
-            boolean cut = blockMs < left;
-            return new Call.Command(cut ? blockMs : last, request.acquire(owner, unlimited ? 0 : left, session), cut);
+            List<String> arguments = request.acquire(owner, unlimited ? 0 : left, session);
+            return new Call.Command(arguments, blockMs < left ? blockMs + replicasMs : last, true);
         }
-        return new Call.Command(Math.min(blockMs + MARGIN_MS, last), request.acquire(owner, blockMs, session));
-    }
-
-    /**
-     * Gives up a request that was not granted as far as is known. A request that was never sent needs no cancellation.
-     */
-    private void leave() throws InterruptedException {
-        if (call.isDoubtful()) {
-            giveUp();
-        }
-        throwIfInterrupted();
-    }
-
-    private void throwIfInterrupted() throws InterruptedException {
-        awaitGivenUp();
-        if (interrupted) {
-            Thread.interrupted();
-            throw new InterruptedException();
-        }
-        throwIfClosed();
-    }
-
-    private void throwIfClosed() {
-        if (locks.isClosed()) {
-            throw new LockException.Closed();
-        }
+        long silent = blockMs + Call.SHORT_MS + replicasMs;
+        return new Call.Command(request.acquire(owner, blockMs, session), Math.min(silent, last), last < silent);
     }
 
     /** If the request is given up, waits for a limited time until that is done. */
@@ -211,7 +172,7 @@ final class Acquisition {
         CompletableFuture<Void> done = givenUp.get();
         if (done != null) {
             long left = NANOSECONDS.toMillis(until + Call.GRACE - System.nanoTime());
-            done.copy().completeOnTimeout(null, Math.max(0, Math.min(left, MARGIN_MS)), MILLISECONDS).join();
+            done.copy().completeOnTimeout(null, Math.max(0, Math.min(left, Call.SHORT_MS)), MILLISECONDS).join();
         }
     }
 
@@ -224,13 +185,13 @@ final class Acquisition {
     private void giveUp() {
         if (givenUp.compareAndSet(null, new CompletableFuture<>())) {
             call.stop();
-            locks.workers.clock.at(System.nanoTime() + MILLISECONDS.toNanos(MARGIN_MS), call::disconnect);
-            cancelUntil(System.nanoTime() + MILLISECONDS.toNanos(request.leaseMs()), call.isDoubtful() ? 2 : 1);
+            locks.workers.clock.at(System.nanoTime() + MILLISECONDS.toNanos(Call.SHORT_MS), call::disconnect);
+            cancelUntil(System.nanoTime() + MILLISECONDS.toNanos(request.leaseMs()), false);
         }
     }
 
-    private void cancelUntil(long end, int times) {
-        locks.workers.endings.add(locks.connections.knownNode(request.key()), () -> leaveNothing(end, times));
+    private void cancelUntil(long end, boolean again) {
+        locks.workers.endings.add(locks.connections.knownNode(request.key()), () -> leaveNothing(end, again));
     }
 
     /**
@@ -238,18 +199,24 @@ final class Acquisition {
      * so LOCK.CANCEL is repeated until the request has its reply, which the cancellation triggers. If the connection of
      * the request was lost, LOCK.CANCEL is sent once more a little later, because the request may still arrive.
      *
-     * @param times how many results of 0 show that there is nothing
+     * @param again whether this is once more
      */
-    private void leaveNothing(long end, int times) {
+    private void leaveNothing(long end, boolean again) {
         try {
             while (true) {
                 boolean replied = !call.isPending();
+                if (replied && !call.isSent()) {
+                    break;
+                }
                 long result = cancel(end);
-                if (result == 2 || result == 1 && !call.isDoubtful() || replied && times == 1) {
+                boolean doubtful = call.isDoubtful();
+                if (result == 2 || result == 1 && !doubtful || replied && (again || !doubtful)) {
+                    if (call.isPending()) { // its connection is dead, or the reply is on its way
+                        locks.workers.clock.at(System.nanoTime() + LATER, call::disconnect);
+                    }
                     break;
                 } else if (replied) {
-                    long later = System.nanoTime() + MILLISECONDS.toNanos(LATER_MS);
-                    locks.workers.clock.at(later, () -> cancelUntil(end, times - 1));
+                    locks.workers.clock.at(System.nanoTime() + LATER, () -> cancelUntil(end, true));
                     return;
                 }
                 MILLISECONDS.sleep(SOON_MS);

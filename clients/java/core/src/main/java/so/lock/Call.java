@@ -4,7 +4,6 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.NANOSECONDS;
 
 import java.util.List;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import so.lock.Connections.Connection;
 import so.lock.internal.LinkException;
@@ -19,21 +18,30 @@ final class Call {
      * A command; a new one for each repetition.
      *
      * @param timeoutMs the time limit for its reply
-     * @param cut whether the end of that time ends a blocking call, instead of showing that the server is silent
+     * @param limited whether the end of that time is that of the caller, and does not show that the server is silent
      */
-    record Command(long timeoutMs, List<String> words, boolean cut) {
-        Command(long timeoutMs, List<String> words) {
-            this(timeoutMs, words, false);
+    record Command(List<String> arguments, long timeoutMs, boolean limited) {
+        /** A short command. */
+        Command(List<String> arguments) {
+            this(arguments, SHORT_MS, false);
+        }
+
+        private boolean isLate(long sent) {
+            return limited && System.nanoTime() - sent >= MILLISECONDS.toNanos(timeoutMs);
         }
     }
 
     /** How much longer than its limit an operation may take if a server does not respond; in ns. */
     static final long GRACE = 80_000_000;
-
-    private static final long FIRST_PAUSE_MS = 20;
-    private static final long LONGEST_PAUSE_MS = 500;
+    /** A server that does not reply for so long is silent. */
     static final long SHORT_MS = 2_000;
-    private static final long LATER_MS = 100;
+    static final long FIRST_PAUSE_MS = 20;
+    static final long LONGEST_PAUSE_MS = 500;
+    /** When a request has arrived whose connection was lost, or never will. */
+    static final long LATER_MS = 100;
+    /** In ns, for times that are added to nanoTime. */
+    static final long NO_LIMIT = 1L << 61;
+
     private static final long LASTING = 1_000_000_000; // ns
     private static final long AT_ONCE = 500_000_000; // ns
     private static final long UNCHECKED = 250_000_000; // ns
@@ -42,14 +50,16 @@ final class Call {
 
     private final Connections connections;
     private final String key;
-    private final boolean brief;
+    private final boolean isShort;
     private final String waitsFor;
     private final List<List<String>> greeting;
     private final long connectUntil;
     private volatile boolean doubtful;
     private volatile boolean pending;
+    private volatile boolean sent;
     private volatile boolean stopped;
     private volatile Connection connection;
+    private boolean checks;
     private String node;
     private String target;
     private boolean asking;
@@ -60,66 +70,56 @@ final class Call {
     }
 
     /**
-     * @param brief whether it uses the connection that is reserved for short commands: it must not block
+     * @param isShort whether it uses the connection that is reserved for short commands: it must not block
      * @param waitsFor the lock in texts, if this waits for one; otherwise null
      * @param first the connection to begin on, or null
      * @param greeting the commands to send first on every other connection
      */
-    Call(Connections connections, String key, boolean brief, String waitsFor, Connection first,
+    Call(Connections connections, String key, boolean isShort, String waitsFor, Connection first,
             List<List<String>> greeting) {
         this.connections = connections;
         this.key = key;
-        this.brief = brief;
+        this.isShort = isShort;
         this.waitsFor = waitsFor;
         this.connection = first;
         this.greeting = greeting;
-        this.connectUntil = System.nanoTime() + connections.connectTimeout();
+        this.connectUntil = System.nanoTime() + connections.connectTimeout;
+    }
+
+    /** Sends PING first on a connection that was idle: a command that is not sent on a dead one is not in doubt. */
+    Call checking() {
+        checks = true;
+        return this;
     }
 
     /** The address of the server, for texts. */
-    String where() {
-        return connections.where(node == null ? connections.knownNode(key) : node);
+    String address() {
+        return connections.address(node == null ? connections.knownNode(key) : node);
     }
 
     /** Sends a short command, and repeats it while nanoTime is before {@code until}. */
-    static Object send(Connections connections, String key, List<String> words, long until)
+    static Object send(Connections connections, String key, List<String> arguments, long until)
             throws LinkException, ServerException {
-        return new Call(connections, key).shortly(words, until);
+        return new Call(connections, key).send(() -> new Command(arguments), until);
     }
 
-    /** The same for a renewal, whose reply may wait for replicas for this time. */
-    static void renew(Connections connections, String key, List<String> words, long until, long replicasMs)
-            throws LinkException, ServerException {
-        new Call(connections, key).shortly(() -> new Command(SHORT_MS + replicasMs, words), until);
-    }
-
-    /** Sends a short command that only reads; its reply must arrive before {@code end}. */
-    static Object read(Connections connections, String key, List<String> words, long end)
-            throws LinkException, ServerException {
-        return new Call(connections, key).shortly(() -> new Command(left(end), words), end - GRACE);
-    }
-
-    /** A command that shows whether an earlier one was executed, which may still arrive. */
-    static Command later(List<String> words) {
-        LockSupport.parkNanos(MILLISECONDS.toNanos(LATER_MS));
-        return new Command(SHORT_MS, words);
-    }
-
-    Object shortly(List<String> words, long until) throws LinkException, ServerException {
-        return shortly(() -> new Command(SHORT_MS, words), until);
-    }
-
-    Object shortly(Supplier<Command> next, long until) throws LinkException, ServerException {
+    /** The same, also if the thread is interrupted; the connection is kept for other commands. */
+    Object send(Supplier<Command> next, long until) throws LinkException, ServerException {
         try {
             return uninterrupted(() -> send(next, until, null));
         } finally {
-            hand();
+            giveBack();
         }
     }
 
     /** Whether the reply to a command was lost: the command may have been executed, or may still be. */
     boolean isDoubtful() {
         return doubtful;
+    }
+
+    /** Whether a command was ever sent. */
+    boolean isSent() {
+        return sent;
     }
 
     /** Whether a command has been sent and has no reply yet. After {@link #stop} it stays false once it is false. */
@@ -133,24 +133,24 @@ final class Call {
     }
 
     /** Prevents further commands, and closes the connection of the pending one. */
-    void disconnect() {
-        stop();
+    synchronized void disconnect() {
+        stopped = true;
         connections.drop(connection);
     }
 
     /** The connection of the last reply, which belongs to the caller from now on. */
-    Connection take() {
+    synchronized Connection takeConnection() {
         Connection taken = connection;
         connection = null;
         return taken;
     }
 
     /** Keeps the connection, if there is one, for other commands. */
-    void hand() {
-        Connection handed = take();
-        if (handed != null) {
-            handed.used = System.nanoTime();
-            connections.keep(handed);
+    void giveBack() {
+        Connection unused = takeConnection();
+        if (unused != null) {
+            unused.used = System.nanoTime();
+            connections.keep(unused);
         }
     }
 
@@ -165,87 +165,111 @@ final class Call {
         int redirections = 0;
         int failures = 0;
         for (long pause = FIRST_PAUSE_MS;; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-            boolean kept = connect(until);
+            boolean idle = connect(until);
             Command command = next.get();
-            long sent = System.nanoTime();
+            long began = System.nanoTime();
+            pending = true;
+            if (stopped) {
+                pending = false;
+                throw connections.failure("given up");
+            }
+            sent = true;
             try {
-                Object reply = once(command, onInterrupt);
-                connections.outageEnded(connection.node);
-                return reply;
+                return exchange(command, onInterrupt);
             } catch (LinkException e) {
                 doubtful = true;
-                long lasted = System.nanoTime() - sent;
-                if (command.cut && lasted >= MILLISECONDS.toNanos(command.timeoutMs)) {
-                    connections.drop(take());
-                    giveUpAfter(until, e);
-                    continue; // the next blocking call begins
-                }
-                if (lasted > LASTING) {
-                    connections.outageEnded(connection.node);
-                }
-                lost();
-                if (kept && !stopped && lasted < AT_ONCE) {
-                    continue; // an idle connection that was lost earlier shows nothing about the server
+                boolean late = command.isLate(began);
+                if (!late && isDead(idle, began, until)) {
+                    continue;
                 }
                 giveUpAfter(until, e);
+                if (late) {
+                    continue; // the next blocking call begins
+                }
                 if (++failures > 1) { // one lost connection is no outage yet
                     warn(e);
                 }
             } catch (ServerException e) {
-                if (!e.isPassing()) {
+                if (!e.isTransient()) {
                     throw e;
                 }
-                lost();
                 if (redirect(e) && redirections++ < REDIRECTIONS) {
                     continue;
                 }
                 giveUpAfter(until, e);
+            } finally {
+                pending = false;
             }
-            if (System.nanoTime() - sent > AT_ONCE) {
+            if (System.nanoTime() - began > AT_ONCE) {
                 pause = FIRST_PAUSE_MS; // the connection worked for a while
             }
             pause(pause, until);
         }
     }
 
-    private Object once(Command command, Runnable onInterrupt) throws LinkException, ServerException {
-        pending = true;
+    /** Sends a command once. A connection that shows that the node has failed is closed, with all idle ones. */
+    private Object exchange(Command command, Runnable onInterrupt) throws LinkException, ServerException {
+        Connection used = connection;
+        long sent = System.nanoTime();
         try {
-            if (stopped) {
-                throw connections.failure("given up");
-            }
             int timeoutMs = (int) Math.max(1, Math.min(command.timeoutMs, Integer.MAX_VALUE));
-            return connection.line.send(timeoutMs, command.words, onInterrupt);
-        } finally {
-            pending = false;
+            Object reply = used.line.send(timeoutMs, command.arguments, onInterrupt);
+            connections.outageEnded(used.node);
+            return reply;
+        } catch (LinkException e) {
+            if (System.nanoTime() - sent > LASTING) {
+                connections.outageEnded(used.node);
+            }
+            lose(!stopped && !command.isLate(sent));
+            throw e;
+        } catch (ServerException e) {
+            if (e.nodeHasFailed()) {
+                lose(true);
+            } else if (e.isTransient()) {
+                giveBack();
+            }
+            throw e;
         }
+    }
+
+    private void lose(boolean failed) {
+        Connection lost = takeConnection();
+        connections.drop(lost);
+        if (failed) {
+            connections.forget(lost.node);
+        }
+    }
+
+    /** An idle connection that was lost earlier shows nothing about the server. */
+    private boolean isDead(boolean idle, long sent, long until) {
+        long now = System.nanoTime();
+        return idle && !stopped && now - sent < AT_ONCE && now - until < GRACE;
     }
 
     /** Gets a connection; true if it is one that was idle. */
     private boolean connect(long until) throws LinkException, ServerException, InterruptedException {
-        boolean kept = false;
+        boolean idle = false;
         for (long pause = FIRST_PAUSE_MS; connection == null; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
             long start = System.nanoTime();
-            kept = false;
+            idle = false;
             try {
                 node = target != null ? target : connections.node(key, limit(until));
-                connection = connections.take(node, brief, limit(until));
-                kept = connection.used - start < 0;
-                greet(kept && brief && start - connection.used > UNCHECKED, until);
-                return kept;
+                connection = connections.take(node, isShort, limit(until));
+                idle = connection.used - start < 0;
+                greet(idle && checks && start - connection.used > UNCHECKED, until);
+                return idle;
             } catch (LinkException e) {
-                lost();
-                if (kept && !stopped && System.nanoTime() - start < AT_ONCE) {
+                target = null;
+                if (isDead(idle, start, until)) {
                     continue;
                 }
                 giveUpAfter(until, e);
-                if (waitsFor != null && !connections.isConnected() && System.nanoTime() - connectUntil >= 0) {
+                if (waitsFor != null && !connections.connected && System.nanoTime() - connectUntil >= 0) {
                     throw e;
                 }
                 warn(e);
             } catch (ServerException e) {
-                lost();
-                if (!e.isPassing()) {
+                if (!e.isTransient()) {
                     throw e;
                 }
                 redirect(e);
@@ -253,14 +277,14 @@ final class Call {
             }
             pause(pause, until);
         }
-        return kept;
+        return idle;
     }
 
     /** How long to wait for a connection: not much longer than {@code until}. */
     private long limit(long until) {
         long now = System.nanoTime();
-        long left = Math.min(connections.connectTimeout(), until + GRACE - now);
-        if (waitsFor != null && !connections.isConnected()) {
+        long left = Math.min(connections.connectTimeout, until + GRACE - now);
+        if (waitsFor != null && !connections.connected) {
             left = Math.min(left, connectUntil - now);
         }
         return now + Math.max(SHORTEST_CONNECT, left);
@@ -272,54 +296,37 @@ final class Call {
         }
     }
 
-    /**
-     * Sends what a connection needs first. A node to which a slot is moving serves its keys only after ASKING.
-     *
-     * @param check whether it was idle for so long that the server may have closed it: a command that is not sent on a
-     *     dead connection is never in doubt
-     */
+    /** Sends what a connection needs first. A node to which a slot is moving serves its keys only after ASKING. */
     private void greet(boolean check, long until) throws LinkException, ServerException {
         if (check) {
-            greet(List.of("PING"), until);
+            exchange(within(List.of("PING"), until + GRACE), null);
         }
         if (asking) {
             asking = false;
-            greet(List.of("ASKING"), until);
+            exchange(within(List.of("ASKING"), until + GRACE), null);
         }
-        for (List<String> words : greeting) {
-            greet(words, until);
+        for (List<String> arguments : greeting) {
+            exchange(within(arguments, until + GRACE), null);
         }
     }
 
-    private void greet(List<String> words, long until) throws LinkException, ServerException {
-        connection.line.send((int) Math.min(SHORT_MS, left(until + GRACE)), words, null);
-    }
-
-    /** In ms, at least 1. */
-    private static long left(long end) {
-        return Math.max(1, NANOSECONDS.toMillis(end - System.nanoTime()));
-    }
-
-    private void lost() {
-        target = null;
-        Connection lost = take();
-        if (lost != null) {
-            connections.drop(lost);
-            connections.forget(lost.node);
-        }
+    /** A short command whose reply must arrive before {@code end}. */
+    static Command within(List<String> arguments, long end) {
+        long left = Math.max(1, NANOSECONDS.toMillis(end - System.nanoTime()));
+        return new Command(arguments, Math.min(SHORT_MS, left), left < SHORT_MS);
     }
 
     private boolean redirect(ServerException e) {
         target = e.target();
         asking = target != null && e.code().equals("ASK");
         if (e.code().equals("MOVED")) {
-            connections.refresh();
+            connections.refresh(true);
         }
         return target != null;
     }
 
     private <E extends Exception> void giveUpAfter(long until, E e) throws E {
-        if (stopped || connections.isClosed() || System.nanoTime() - until >= 0) {
+        if (stopped || connections.closed || System.nanoTime() - until >= 0) {
             throw e;
         }
     }

@@ -9,10 +9,8 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import so.lock.internal.Line;
@@ -27,10 +25,11 @@ import so.lock.internal.Wire;
  */
 final class Connections {
     private static final int KEPT = 16; // idle ones of a node
-    private static final int OPENING = 16; // of a node, at the same time
+    private static final int OPENING = 256; // of a node, at the same time
+    private static final int OPENING_SHORT = 16; // of these, for short commands
     private static final long BUSY = 20_000_000; // ns
     private static final long SLOW = 1_000_000_000; // ns
-    private static final long NEW_OUTAGE = 60_000_000_000L; // ns
+    private static final long REFRESHED = 500_000_000; // ns
 
     /** An open connection. */
     static final class Connection {
@@ -50,14 +49,13 @@ final class Connections {
     static final class Node {
         final String name;
         private final ReentrantLock lock = new ReentrantLock();
-        private final Condition idleOne = lock.newCondition();
-        private final Condition idleOrReserved = lock.newCondition();
+        private final Purpose shortOnes = new Purpose(lock.newCondition());
+        private final Purpose waits = new Purpose(lock.newCondition());
         private final Deque<Connection> idle = new ArrayDeque<>(); // empty if there is no reserved one
         private final Deque<Long> opening = new ArrayDeque<>(); // when that began
         private Connection reserved;
         private boolean reservedInUse;
-        private int wanted; // by commands that wait for a connection
-        private int wantedForWaits;
+        private boolean expiring; // whether the clock looks at the idle ones
         private Exception failure;
         private long failureBegan;
 
@@ -65,9 +63,9 @@ final class Connections {
             this.name = name;
         }
 
-        private Connection poll(boolean brief) {
+        private Connection poll(boolean isShort) {
             Connection found = idle.pollLast();
-            if (found == null && brief && reserved != null && !reservedInUse) {
+            if (found == null && isShort && reserved != null && !reservedInUse) {
                 reservedInUse = true;
                 found = reserved;
             }
@@ -75,47 +73,42 @@ final class Connections {
         }
 
         private void signalAll() {
-            idleOne.signalAll();
-            idleOrReserved.signalAll();
+            shortOnes.changed.signalAll();
+            waits.changed.signalAll();
         }
     }
 
+    /** The commands of one kind that wait for a connection. */
+    private static final class Purpose {
+        final Condition changed;
+        int wanted;
+
+        Purpose(Condition changed) {
+            this.changed = changed;
+        }
+    }
+
+    long idleLimit = TimeUnit.SECONDS.toNanos(10); // in ns, after which an idle connection is closed
+    volatile long connectTimeout = TimeUnit.SECONDS.toNanos(5); // in ns
+    volatile boolean connected; // whether there was ever a connection
+    volatile boolean closed;
+
     private final Wire wire;
-    private final Executor helpers;
+    private final Workers workers;
     private final Map<String, Node> nodes = new ConcurrentHashMap<>();
     private final Set<Connection> open = ConcurrentHashMap.newKeySet();
-    private final Map<String, Long> outages = new ConcurrentHashMap<>();
-    private final AtomicReference<CompletableFuture<Void>> refreshing = new AtomicReference<>();
-    private volatile long connectTimeout = TimeUnit.SECONDS.toNanos(5);
-    private volatile boolean connected;
-    private volatile boolean closed;
+    private final Set<String> outages = ConcurrentHashMap.newKeySet(); // of nodes, which were logged
+    private CompletableFuture<Void> refreshing = CompletableFuture.completedFuture(null);
+    private long refreshed = System.nanoTime() - REFRESHED;
 
-    /** @param helpers where connections are opened, because a library may not allow an interrupt of that */
-    Connections(Wire wire, Executor helpers) {
+    /** Connections are opened on threads of the workers, because a library may not allow an interrupt of that. */
+    Connections(Wire wire, Workers workers) {
         this.wire = wire;
-        this.helpers = helpers;
+        this.workers = workers;
     }
 
-    /** In ns. */
-    void setConnectTimeout(long time) {
-        connectTimeout = time;
-    }
-
-    long connectTimeout() {
-        return connectTimeout;
-    }
-
-    /** Whether there was ever a connection. */
-    boolean isConnected() {
-        return connected;
-    }
-
-    boolean isClosed() {
-        return closed;
-    }
-
-    String where(String node) {
-        return wire.where(node);
+    String address(String node) {
+        return wire.address(node);
     }
 
     LinkException failure(String text) {
@@ -133,7 +126,7 @@ final class Connections {
         String node = wire.node(key);
         if (node == null) {
             try {
-                refresh().get(until - System.nanoTime(), TimeUnit.NANOSECONDS);
+                refresh(false).get(until - System.nanoTime(), TimeUnit.NANOSECONDS);
             } catch (ExecutionException e) {
                 throw e.getCause() instanceof LinkException failure ? failure : failure(e.getCause().toString());
             } catch (TimeoutException e) {
@@ -147,54 +140,67 @@ final class Connections {
         return node;
     }
 
-    /** Queries which node serves which slot, in the background. */
-    CompletableFuture<Void> refresh() {
-        CompletableFuture<Void> begun = new CompletableFuture<>();
-        CompletableFuture<Void> other = refreshing.compareAndExchange(null, begun);
-        if (other != null) {
-            return other;
+    /**
+     * Queries which node serves which slot, in the background.
+     *
+     * @param atOnce whether it is known that this has changed; otherwise it is queried only once in a while
+     */
+    synchronized CompletableFuture<Void> refresh(boolean atOnce) {
+        if (!refreshing.isDone() || !atOnce && System.nanoTime() - refreshed < REFRESHED) {
+            return refreshing;
         }
-        helpers.execute(() -> {
-            try {
-                wire.refresh();
-            } catch (LinkException | RuntimeException e) {
-                begun.completeExceptionally(e);
-            } finally {
-                refreshing.set(null);
-                begun.complete(null);
+        CompletableFuture<Void> begun = new CompletableFuture<>();
+        refreshing = begun;
+        begun.whenComplete((nothing, failure) -> {
+            synchronized (this) {
+                refreshed = System.nanoTime();
             }
         });
+        try {
+            workers.help(() -> {
+                try {
+                    wire.refresh();
+                    begun.complete(null);
+                } catch (LinkException | RuntimeException | Error e) {
+                    begun.completeExceptionally(e);
+                }
+            });
+        } catch (Error e) { // no thread can be created
+            begun.completeExceptionally(e);
+        }
         return begun;
     }
 
     /**
      * Takes a connection, which is opened if none is idle. One that arrives too late is kept for another command.
      *
-     * @param brief whether it may be the reserved one; for others that one is opened first
+     * @param isShort whether it may be the reserved one; for others that one is opened first
      */
-    Connection take(String name, boolean brief, long until)
+    Connection take(String name, boolean isShort, long until)
             throws LinkException, ServerException, InterruptedException {
         Node node = nodes.computeIfAbsent(name, Node::new);
         node.lock.lock();
         try {
-            Connection found = node.poll(brief);
-            return found != null ? found : await(node, brief, until);
+            Connection found = node.poll(isShort);
+            return found != null ? found : await(node, isShort, until);
         } finally {
+            openSome(node); // it may have taken one that was opened for another command
             node.lock.unlock();
         }
     }
 
-    private Connection await(Node node, boolean brief, long until)
+    private Connection await(Node node, boolean isShort, long until)
             throws LinkException, ServerException, InterruptedException {
+        Purpose purpose = isShort ? node.shortOnes : node.waits;
         long start = System.nanoTime();
-        boolean wants = false;
+        int wants = 0;
         try {
             while (true) {
-                Connection found = node.poll(brief);
+                Connection found = node.poll(isShort);
                 if (found != null) {
                     return found;
                 }
-                boolean reserved = brief && node.reserved != null; // it may be free soon
+                boolean reserved = isShort && node.reserved != null; // it may be free soon
                 long now = System.nanoTime();
                 boolean failed = node.failure != null && node.failureBegan - start >= 0;
                 if (closed) {
@@ -203,30 +209,18 @@ final class Connections {
                     throwFailure(node);
                 } else if (now - until >= 0) {
                     String within = Texts.seconds(TimeUnit.NANOSECONDS.toMillis(now - start)) + " s";
-                    throw failure("no connection to " + where(node.name) + " within " + within);
+                    throw failure("no connection to " + address(node.name) + " within " + within);
                 }
-                long left = Math.min(until - now, SLOW);
-                if (reserved && now - start < BUSY) {
-                    left = Math.min(left, BUSY - (now - start));
-                } else if (!failed) {
-                    if (!wants) {
-                        wants = true;
-                        want(node, brief, 1);
-                    }
-                    openSome(node, now);
-                }
-                (brief ? node.idleOrReserved : node.idleOne).awaitNanos(left);
+                boolean soon = reserved && now - start < BUSY;
+                purpose.wanted -= wants;
+                wants = failed || soon ? 0 : 1;
+                purpose.wanted += wants;
+                openSome(node);
+                purpose.changed.awaitNanos(Math.min(until - now, soon ? BUSY - (now - start) : SLOW));
             }
         } finally {
-            if (wants) {
-                want(node, brief, -1);
-            }
+            purpose.wanted -= wants;
         }
-    }
-
-    private static void want(Node node, boolean brief, int change) {
-        node.wanted += change;
-        node.wantedForWaits += brief ? 0 : change;
     }
 
     private static void throwFailure(Node node) throws LinkException, ServerException {
@@ -237,12 +231,24 @@ final class Connections {
     }
 
     /** Opens as many as are wanted. One that takes long does not count any more: its packets may be lost. */
-    private void openSome(Node node, long now) {
-        int enough = node.wanted + (node.reserved == null && node.wantedForWaits > 0 ? 1 : 0);
+    private void openSome(Node node) {
+        int enough = Math.min(node.shortOnes.wanted, OPENING_SHORT) + node.waits.wanted - node.idle.size();
+        if (enough <= 0 || closed) {
+            return;
+        }
+        if (node.reserved == null && node.waits.wanted > 0) {
+            enough++;
+        }
+        long now = System.nanoTime();
         long begun = node.opening.stream().filter(began -> now - began < SLOW).count();
         for (; begun < enough && node.opening.size() < OPENING; begun++) {
             node.opening.add(now);
-            helpers.execute(() -> open(node, now));
+            try {
+                workers.help(() -> open(node, now));
+            } catch (Error e) { // no thread can be created
+                opened(node, now, null, new LinkException(new IllegalStateException(e)));
+                return;
+            }
         }
     }
 
@@ -253,26 +259,33 @@ final class Connections {
             opened = new Connection(node, wire.open(node.name, connectTimeout));
             connected = true;
             open.add(opened);
-        } catch (LinkException | ServerException e) {
+        } catch (LinkException e) {
             failure = e;
+        } catch (ServerException e) {
+            failure = e.isTransient() ? failure(e.getMessage()) : e;
         } catch (RuntimeException | Error e) {
             failure = new LinkException(e instanceof RuntimeException known ? known : new IllegalStateException(e));
         }
+        opened(node, began, opened, failure);
+        if (failure instanceof LinkException) {
+            refresh(false);
+        }
+    }
+
+    private void opened(Node node, long began, Connection opened, Exception failure) {
         node.lock.lock();
         try {
             node.opening.remove(began);
-            if (failure != null) {
+            if (opened != null) {
+                keep(opened);
+                openSome(node);
+            } else {
                 node.failure = failure;
                 node.failureBegan = began;
                 node.signalAll();
             }
         } finally {
             node.lock.unlock();
-        }
-        if (opened != null) {
-            keep(opened);
-        } else if (failure instanceof LinkException) {
-            refresh();
         }
     }
 
@@ -281,21 +294,46 @@ final class Connections {
         Node node = connection.node;
         node.lock.lock();
         try {
-            if (!closed && !connection.closed && (node.reserved == null || node.reserved == connection)) {
+            if (closed || connection.closed) {
+                drop(connection);
+            } else if (node.reserved == null || node.reserved == connection) {
                 node.reserved = connection;
                 node.reservedInUse = false;
-                node.idleOrReserved.signal();
-                return;
-            }
-            if (!closed && !connection.closed && (node.idle.size() < KEPT || node.wanted > 0)) {
+                node.shortOnes.changed.signal();
+            } else if (node.idle.size() < KEPT + node.shortOnes.wanted + node.waits.wanted) {
                 node.idle.addLast(connection);
-                (node.lock.hasWaiters(node.idleOrReserved) ? node.idleOrReserved : node.idleOne).signal();
-                return;
+                (node.lock.hasWaiters(node.shortOnes.changed) ? node.shortOnes : node.waits).changed.signal();
+                if (!node.expiring) {
+                    expireAt(node, connection.used + idleLimit);
+                }
+            } else {
+                drop(connection);
             }
         } finally {
             node.lock.unlock();
         }
-        drop(connection);
+    }
+
+    private void expireAt(Node node, long time) {
+        node.expiring = true;
+        workers.clock.at(time, () -> expire(node));
+    }
+
+    /** Closes what was idle for too long: a firewall may have forgotten it. */
+    private void expire(Node node) {
+        node.lock.lock();
+        try {
+            node.expiring = false;
+            for (Connection oldest = node.idle.peekFirst(); oldest != null; oldest = node.idle.peekFirst()) {
+                if (System.nanoTime() - oldest.used < idleLimit) {
+                    expireAt(node, oldest.used + idleLimit);
+                    return;
+                }
+                drop(oldest);
+            }
+        } finally {
+            node.lock.unlock();
+        }
     }
 
     /** Closes a connection, once; null is ignored. */
@@ -320,7 +358,11 @@ final class Connections {
         } finally {
             node.lock.unlock();
         }
-        connection.line.close();
+        try {
+            connection.line.close();
+        } catch (RuntimeException e) {
+            Locks.LOG.log(Level.DEBUG, "a connection to " + address(node.name) + " was not closed", e);
+        }
     }
 
     /**
@@ -339,14 +381,9 @@ final class Connections {
 
     /** A wait goes on without a connection: warns once in each outage. */
     void warnOfOutage(String lock, String node, LinkException e) {
-        if (connected && !closed) {
-            long now = System.nanoTime();
-            Long before = outages.put(node, now);
-            if (before == null || now - before > NEW_OUTAGE) {
-                String text = e.original().getMessage() == null ? e.original().toString() : e.original().getMessage();
-                Locks.LOG.log(Level.WARNING,
-                        lock + ": no connection to " + where(node) + " (" + text + "); the wait goes on");
-            }
+        if (!closed && outages.add(node)) {
+            String text = e.getMessage() == null ? e.original().toString() : e.getMessage();
+            Locks.LOG.log(Level.WARNING, lock + ": no connection to " + address(node) + " (" + text + "); the wait goes on");
         }
     }
 

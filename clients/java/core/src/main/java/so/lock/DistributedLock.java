@@ -11,7 +11,6 @@ import java.util.concurrent.locks.Lock;
  * lease is not renewed any more, and the hold ends when it expires.
  */
 public final class DistributedLock implements Lock {
-    static final int MODE = 0; // of a lock with one mode
     private static final long NO_LIMIT = -1;
     private static final String NOT_BY_THIS_THREAD = "this thread has not locked it";
 
@@ -20,10 +19,7 @@ public final class DistributedLock implements Lock {
     private final String name;
     private final int mode;
 
-    DistributedLock(Locks locks, Request request, String name) {
-        this(locks, request, name, MODE);
-    }
-
+    /** @param mode 0, or 1 for the second mode of a read-write lock */
     DistributedLock(Locks locks, Request request, String name, int mode) {
         this.locks = locks;
         this.request = request;
@@ -97,12 +93,12 @@ public final class DistributedLock implements Lock {
      * @throws NotAcquiredException if it could not be acquired in time
      * @throws LockException if it was refused
      */
-    public Hold acquire(Duration wait) throws InterruptedException, NotAcquiredException {
+    public Hold acquireHold(Duration wait) throws InterruptedException, NotAcquiredException {
         return locks.acquire(request, wait);
     }
 
-    /** {@link #acquire(Duration)} without a limit. */
-    public Hold acquire() throws InterruptedException {
+    /** {@link #acquireHold(Duration)} without a limit. */
+    public Hold acquireHold() throws InterruptedException {
         return locks.tryAcquire(request, NO_LIMIT, true, null);
     }
 

@@ -4,6 +4,7 @@ import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.function.Consumer;
 
 /**
  * A lock that is held, or permits. Any thread may use it. Close it when the work is done. In a try-with-resources
@@ -12,10 +13,12 @@ import java.util.OptionalLong;
  */
 public final class Hold implements AutoCloseable {
     private final Holding holding;
+    private final Consumer<Hold> listener;
     private final Cleaner.Cleanable forgotten;
 
-    Hold(Holding holding) {
+    Hold(Holding holding, Consumer<Hold> listener) {
         this.holding = holding;
+        this.listener = listener;
         this.forgotten = Locks.CLEANER.register(this, holding::forgotten);
     }
 
@@ -23,29 +26,34 @@ public final class Hold implements AutoCloseable {
         return holding;
     }
 
+    /** What is called when it is lost, or null. */
+    Consumer<Hold> listener() {
+        return listener;
+    }
+
     /** The owner's name on the server, {@code host:pid:random}; an argument of {@code LOCK.GUARD}. */
     public String owner() {
-        return holding.owner();
+        return holding.owner;
     }
 
     /** The key; the first one of a multi-key lock. */
     public String key() {
-        return holding.key();
+        return holding.request.key();
     }
 
     /** All keys. */
     public List<String> keys() {
-        return holding.request().keys();
+        return holding.request.keys();
     }
 
     /** The fencing token, a number that only increases for this lock; empty if none was requested. */
     public OptionalLong token() {
-        return holding.token();
+        return holding.token;
     }
 
     /** How many permits of a semaphore this hold still has; 1 for a lock. */
     public int permits() {
-        return holding.permits();
+        return holding.permits;
     }
 
     /**
@@ -64,11 +72,7 @@ public final class Hold implements AutoCloseable {
      * @throws RuntimeException the library's, if there was no connection until the lease expired
      */
     public void release() {
-        try {
-            holding.release();
-        } finally {
-            done();
-        }
+        end(holding::release);
     }
 
     /** The same as {@link #release()}, but does nothing if it is released already. */
@@ -79,29 +83,29 @@ public final class Hold implements AutoCloseable {
         }
     }
 
-    /** Releases some of its permits. */
-    void release(int count) {
-        try {
-            holding.release(count);
-        } finally {
-            done();
-        }
+    /**
+     * Releases some of its permits, or all of them.
+     *
+     * @throws NotHeldException as {@link #release()}
+     */
+    public void release(int count) {
+        end(() -> holding.release(count));
     }
 
     /** Releases the rest; for a read-write lock this may be another mode than the first one. */
     void releaseLast(Request mode) {
-        try {
-            holding.releaseLast(mode, 1);
-        } finally {
-            done();
-        }
+        end(() -> holding.unlock(mode));
     }
 
-    private void done() {
-        if (holding.isReleased()) {
-            forgotten.clean();
+    private void end(Runnable release) {
+        try {
+            release.run();
+        } finally {
+            if (holding.isReleased()) {
+                forgotten.clean();
+            }
+            Reference.reachabilityFence(this);
         }
-        Reference.reachabilityFence(this);
     }
 
     @Override

@@ -1,11 +1,15 @@
 package so.lock;
 
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+
 import java.lang.System.Logger.Level;
 import java.lang.ref.WeakReference;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import so.lock.Connections.Connection;
@@ -24,21 +28,21 @@ final class Holding {
     }
 
     private final Locks locks;
-    private final Request request;
-    private final String owner;
-    private final Keeper keeper;
+    final Request request;
+    final String owner;
+    final Keeper keeper;
     private final ReentrantLock lock = new ReentrantLock();
     private final List<Request> modes = new CopyOnWriteArrayList<>(); // two of a read-write lock
     private WeakReference<Hold> object;
     private final AtomicReference<State> state = new AtomicReference<>(State.HELD);
-    private volatile OptionalLong token = OptionalLong.empty();
-    private volatile int permits;
+    volatile OptionalLong token = OptionalLong.empty();
+    volatile int permits;
     private volatile String why = Texts.RELEASED;
 
     /** @param session the connection to which it is bound, or null */
-    Holding(Locks locks, Request request, String owner, Object reply, Connection session) {
+    Holding(Locks locks, Request requested, String owner, Object reply, Connection session) {
         this.locks = locks;
-        this.request = request;
+        this.request = requested.withoutListener();
         this.owner = owner;
         this.permits = request.permits();
         this.keeper = new Keeper(locks, this, request, session);
@@ -47,41 +51,17 @@ final class Holding {
 
     /** Records the reply to a grant: the first one, or that of the other mode of a read-write lock. */
     void granted(Request what, Object reply) {
-        modes.add(what);
+        modes.add(what.withoutListener());
         if (what.options().fenced) {
             token = OptionalLong.of((Long) reply);
         }
     }
 
-    Keeper keeper() {
-        return keeper;
-    }
-
     /** The object for the program, which is passed to the listener. */
-    Hold object() {
-        Hold hold = new Hold(this);
+    Hold object(Consumer<Hold> listener) {
+        Hold hold = new Hold(this, listener);
         object = new WeakReference<>(hold);
         return hold;
-    }
-
-    Request request() {
-        return request;
-    }
-
-    String owner() {
-        return owner;
-    }
-
-    String key() {
-        return request.key();
-    }
-
-    OptionalLong token() {
-        return token;
-    }
-
-    int permits() {
-        return permits;
     }
 
     boolean isReleased() {
@@ -94,87 +74,114 @@ final class Holding {
 
     /** Releases all that is left. */
     void release() {
-        release(permits);
+        locked(() -> release(permits));
     }
 
     /** The program has forgotten its Hold. Runs on a thread that all Locks share. */
     void forgotten() {
         if (state.get() == State.HELD) {
-            locks.workers.help(() -> {
+            inBackground(() -> {
                 Locks.LOG.log(Level.WARNING, request.named() + " was never released; it is released now");
                 close();
             });
         }
     }
 
-    /** Releases it in every mode, unless it was released or lost; nothing is thrown. */
+    private void inBackground(Runnable task) {
+        locks.workers.endings.add(locks.connections.knownNode(request.key()), task);
+    }
+
+    /** Releases it in every mode, unless it was released or lost; waits for a release. Nothing is thrown. */
     void close() {
-        try {
-            if (state.get() == State.HELD) {
-                modes.stream().skip(1).forEach(this::releaseOnly);
-                releaseLast(modes.get(0), permits);
+        locked(() -> {
+            try {
+                if (state.get() == State.HELD) {
+                    modes.stream().skip(1).forEach(this::releaseOnly);
+                    releaseLast(modes.get(0), permits);
+                }
+            } catch (RuntimeException e) {
+                Locks.LOG.log(Level.DEBUG, "it may stay held until its lease ends: " + this, e);
             }
-        } catch (RuntimeException e) {
-            Locks.LOG.log(Level.DEBUG, "it may stay held until its lease ends: " + this, e);
-        }
+        });
     }
 
     /** Releases some of its permits. */
     void release(int count) {
-        lock.lock();
-        try {
+        locked(() -> {
             if (isReleased()) {
                 throw notHeld();
-            }
-            if (count < permits && !isLost()) {
+            } else if (count < 1 || count > permits) {
+                throw new IllegalArgumentException("permits must be from 1 to the " + permits + " held, not " + count);
+            } else if (count < permits && !isLost()) {
                 releaseSome(count, permits - count);
                 return;
             }
             int all = permits;
             permits = 0;
             releaseLast(request, all);
+        });
+    }
+
+    private void locked(Runnable release) {
+        lock.lock();
+        try {
+            release.run();
         } finally {
             lock.unlock();
         }
     }
 
+    /** Releases the mode that a thread unlocked last. */
+    void unlock(Request mode) {
+        locked(() -> releaseLast(mode, 1));
+    }
+
     /** Releases one of the two modes of a read-write lock; the other one stays held. */
     void releaseOnly(Request mode) {
-        modes.remove(mode);
+        modes.removeIf(one -> one.kind() == mode.kind());
         giveBack(mode, 1);
     }
 
     /** Releases the rest; for a read-write lock this may be another mode than the first one. */
-    void releaseLast(Request mode, int count) {
+    private void releaseLast(Request mode, int count) {
         State before = state.getAndSet(State.RELEASED);
         if (before == State.RELEASED) {
             throw notHeld();
         }
-        String reason = why;
+        if (before == State.LOST) {
+            NotHeldException lost = notHeld();
+            why = Texts.RELEASED;
+            CompletableFuture.runAsync(() -> giveBack(mode, count), this::inBackground) // the server may not know of it
+                    .exceptionally(e -> null)
+                    .completeOnTimeout(null, Call.LATER_MS, MILLISECONDS)
+                    .join();
+            throw lost;
+        }
         why = Texts.RELEASED;
-        locks.holdings.remove(this);
+        boolean replied = false;
         try {
             giveBack(mode, count);
-        } catch (NotHeldException e) {
-            throw before == State.LOST ? new NotHeldException(request, reason) : e;
+            replied = true;
         } finally {
-            keeper.stop();
-        }
-        if (before == State.LOST) {
-            throw new NotHeldException(request, reason);
+            locks.holdings.remove(this); // not before, because close() waits for it
+            keeper.stop(replied);
         }
     }
 
     /** The exception of a release of what is not held any more. */
     private NotHeldException notHeld() {
-        return new NotHeldException(request, why);
+        NotHeldException e = new NotHeldException(request, why);
+        if (keeper.failure() != null && why.equals(EXPIRED)) {
+            e.initCause(keeper.failure());
+        }
+        return e;
     }
 
     /** If a release is sent again because its reply was lost, NOTHELD means that the first one was executed. */
     private void giveBack(Request mode, int count) {
-        Call call = new Call(locks.connections, key());
+        Call call = new Call(locks.connections, request.key()).checking();
         try {
-            call.shortly(mode.release(owner, count), keeper.end());
+            call.send(() -> new Call.Command(mode.release(owner, count)), keeper.end());
         } catch (LinkException e) {
             throw e.original();
         } catch (ServerException e) {
@@ -183,7 +190,7 @@ final class Holding {
                 releaseEach();
             }
             if (!notHeld) {
-                throw LockException.of(request, e, call.where());
+                throw LockException.of(request, e, call.address());
             }
             if (!call.isDoubtful() || keeper.isExpired()) {
                 throw new NotHeldException(request, keeper.isExpired() ? EXPIRED : "");
@@ -198,15 +205,19 @@ final class Holding {
     private void releaseSome(int count, int left) {
         long held = -1;
         while (held != left) {
-            Call call = new Call(locks.connections, key());
+            Call call = new Call(locks.connections, request.key());
             try {
-                Object reply = call.shortly(() -> call.isDoubtful() ? Call.later(Request.info(key()))
-                        : new Call.Command(Call.SHORT_MS, request.release(owner, count)), keeper.end());
+                Object reply = call.send(() -> {
+                    if (call.isDoubtful()) {
+                        LockSupport.parkNanos(MILLISECONDS.toNanos(Call.LATER_MS)); // it may still arrive
+                    }
+                    return new Call.Command(call.isDoubtful() ? Request.info(request.key()) : request.release(owner, count));
+                }, keeper.end());
                 held = reply instanceof Long now ? now : heldBy(reply);
             } catch (LinkException e) {
                 throw e.original();
             } catch (ServerException e) {
-                throw LockException.of(request, e, call.where());
+                throw LockException.of(request, e, call.address());
             }
             if (held < left) {
                 lose(REPORTED);
@@ -244,17 +255,16 @@ final class Holding {
         }
         why = reason;
         locks.holdings.remove(this);
-        keeper.stop();
-        Consumer<Hold> listener = request.options().onLost;
+        keeper.stop(false);
         Hold hold = object.get();
-        if (listener != null && hold != null) {
-            locks.workers.help(() -> report(listener, hold));
+        if (hold != null && hold.listener() != null) {
+            locks.workers.help(() -> report(hold));
         }
     }
 
-    private void report(Consumer<Hold> listener, Hold hold) {
+    private void report(Hold hold) {
         try {
-            listener.accept(hold);
+            hold.listener().accept(hold);
         } catch (RuntimeException | Error e) {
             Locks.LOG.log(Level.ERROR, request.named() + ": error in the callback for its loss", e);
         }

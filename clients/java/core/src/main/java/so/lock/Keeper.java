@@ -6,6 +6,7 @@ import java.lang.System.Logger.Level;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.LockSupport;
 import so.lock.Connections.Connection;
 import so.lock.internal.LinkException;
 import so.lock.internal.ServerException;
@@ -14,10 +15,6 @@ import so.lock.internal.ServerException;
 final class Keeper {
     private static final long LONGEST_WATCH_MS = 10_000;
     private static final long LONGEST_RENEWAL = 1_000_000_000; // ns
-    private static final long MARGIN_MS = 2_000;
-    private static final long NO_LIMIT = 1L << 61;
-    private static final long FIRST_PAUSE_MS = 20;
-    private static final long LONGEST_PAUSE_MS = 500;
 
     private final Locks locks;
     private final Holding hold;
@@ -28,10 +25,13 @@ final class Keeper {
     private volatile Thread thread;
     private volatile long end; // by nanoTime, like the next
     private volatile long renewal;
-    private volatile long pauseMs = FIRST_PAUSE_MS;
+    private volatile long pauseMs = Call.FIRST_PAUSE_MS;
     private volatile boolean renewing;
     private volatile boolean begun; // whether the start of the lease is known
     private volatile boolean stopped;
+    private volatile boolean released;
+    private volatile boolean crowded; // a renewal with replicas could not be sent
+    private volatile RuntimeException failure;
     private Clock.Entry tick;
 
     Keeper(Locks locks, Holding hold, Request request, Connection session) {
@@ -39,16 +39,17 @@ final class Keeper {
         this.hold = hold;
         this.request = request;
         this.session = session;
-        this.lease = Math.min(MILLISECONDS.toNanos(request.leaseMs()), NO_LIMIT);
+        this.lease = Math.min(MILLISECONDS.toNanos(request.leaseMs()), Call.NO_LIMIT);
     }
 
     /**
      * Begins. After a long wait the start of the lease is not known, so the lease is renewed at once.
      *
      * @param sent when the granted request was sent
+     * @param watched whether its loss is to be reported at once
      * @param owning the lock is renewed only while this thread is alive; null: always
      */
-    void start(long sent, Thread owning) {
+    void start(long sent, boolean watched, Thread owning) {
         thread = owning;
         long now = System.nanoTime();
         boolean waited = now - sent > lease / 3;
@@ -56,18 +57,30 @@ final class Keeper {
         renewal = waited ? now : sent + lease / 3;
         begun = !waited;
         schedule();
-        if (session != null || request.options().onLost != null) {
+        if (session != null || watched) {
             locks.workers.help(() -> watch(request.key(), session));
             request.keys().stream().skip(1).forEach(key -> locks.workers.help(() -> watch(key, null)));
         }
     }
 
-    /** Ends renewals and watches, and closes the session's connection. */
-    synchronized void stop() {
+    /**
+     * Ends renewals and watches.
+     *
+     * @param byServer whether the server has released it, which ends the watches; otherwise they are disconnected
+     */
+    synchronized void stop(boolean byServer) {
+        released = byServer;
         stopped = true;
         locks.workers.clock.cancel(tick);
-        watches.forEach(Call::disconnect);
-        locks.connections.drop(session);
+        watches.forEach(released ? Call::stop : Call::disconnect);
+        if (!released) {
+            locks.connections.drop(session);
+        }
+    }
+
+    /** The error of the last renewal; null if it has succeeded. */
+    RuntimeException failure() {
+        return failure;
     }
 
     /** When the lease that was confirmed last expires, by nanoTime. */
@@ -103,29 +116,43 @@ final class Keeper {
         }
         if (renews() && !renewing && System.nanoTime() - renewal >= 0) {
             renewing = true;
-            locks.workers.renewals.add(locks.connections.knownNode(request.key()), this::renew);
+            // those that wait for replicas delay no others
+            String queue = locks.connections.knownNode(request.key()) + (replicas() ? " with replicas" : "");
+            locks.workers.renewals.add(queue, this::renew);
         }
         schedule();
     }
 
     private void renew() {
         long sent = System.nanoTime();
-        long time = Math.min(lease / 6, LONGEST_RENEWAL);
+        long until = sent + Math.min(lease / 6, LONGEST_RENEWAL);
         try {
             for (String key : request.keys()) {
-                Call.renew(locks.connections, key, request.renew(key, hold.owner(), false), sent + time, request.options().replicasMs);
+                renew(key, until);
             }
             confirmed(sent);
         } catch (ServerException e) {
             if (e.code().equals("NOTHELD")) {
                 hold.lose(Holding.REPORTED);
             }
-            later();
+            later(LockException.of(request, e, locks.connections.address(locks.connections.knownNode(request.key()))));
         } catch (LinkException e) {
-            later();
+            later(e.original());
         } finally {
             renewing = false;
             schedule();
+        }
+    }
+
+    private void renew(String key, long until) throws LinkException, ServerException {
+        Call call = new Call(locks.connections, key, !replicas() || crowded, null, null, List.of());
+        List<String> arguments = request.renew(key, hold.owner, false);
+        try {
+            call.send(() -> new Call.Command(arguments, Call.SHORT_MS + request.options().replicasMs, false), until);
+            crowded = false;
+        } catch (LinkException e) {
+            crowded = !call.isDoubtful();
+            throw e;
         }
     }
 
@@ -134,52 +161,72 @@ final class Keeper {
      * noticed at once. The hold is then bound to a new connection, if that is possible within lock.session-grace.
      */
     private void watch(String key, Connection bound) {
-        Call call = new Call(locks.connections, key, false, null, bound, bound == null ? List.of() : bindings());
+        List<List<String>> bindings = bound == null ? List.of()
+                : request.keys().stream().map(each -> request.renew(each, hold.owner, true)).toList();
+        Call call = new Call(locks.connections, key, false, null, bound, bindings);
         watches.add(call);
-        long blockMs = Math.max(1, Math.min(request.leaseMs() / 3, LONGEST_WATCH_MS));
-        Call.Command command = new Call.Command(blockMs + MARGIN_MS, Request.watch(key, hold.owner(), blockMs));
+        long longestMs = Math.min(LONGEST_WATCH_MS, locks.maxBlockMs());
+        long blockMs = Math.max(1, Math.min(request.leaseMs() / 3, longestMs));
+        Call.Command command = new Call.Command(
+                Request.watch(key, hold.owner, blockMs), blockMs + Call.SHORT_MS, false);
+        boolean refused = false;
+        boolean warned = false;
         try {
             while (!stopped) {
                 long sent = System.nanoTime();
-                long until = bound == null ? sent + NO_LIMIT : end;
-                Object reply = Call.uninterrupted(() -> call.send(() -> command, until, null));
-                if (reply != null) {
-                    hold.lose(Holding.REPORTED);
-                } else if (bound != null) {
-                    confirmed(sent);
+                long until = bound == null ? sent + Call.NO_LIMIT : end;
+                try {
+                    if (refused) {
+                        for (List<String> binding : bindings) {
+                            Call.uninterrupted(() -> call.send(() -> new Call.Command(binding), until, null));
+                        }
+                    } else if (Call.uninterrupted(() -> call.send(() -> command, until, null)) != null) {
+                        hold.lose(Holding.REPORTED);
+                        break;
+                    }
+                    refused = false;
+                    if (bound != null) {
+                        confirmed(sent);
+                    }
+                } catch (ServerException e) { // it is lost, or has too many waiters, for instance
+                    if (e.code().equals("NOTHELD")) {
+                        hold.lose(Holding.REPORTED);
+                        break;
+                    }
+                    Locks.LOG.log(warned ? Level.DEBUG : Level.WARNING, request.named() + ": its loss may be noticed late", e);
+                    warned = true;
+                    refused = true;
+                    for (long slept = 0; slept < blockMs && !stopped; slept += Call.LATER_MS) {
+                        LockSupport.parkNanos(MILLISECONDS.toNanos(Call.LATER_MS));
+                    }
                 }
             }
-        } catch (ServerException e) {
-            unwatched(e);
         } catch (LinkException e) {
             return; // it is stopped, or the clock will notice the loss
         } finally {
-            call.disconnect();
             watches.remove(call);
+            if (!released) {
+                call.disconnect();
+            }
+            call.giveBack();
         }
     }
 
-    private List<List<String>> bindings() {
-        return request.keys().stream().map(key -> request.renew(key, hold.owner(), true)).toList();
-    }
-
-    private void unwatched(ServerException e) {
-        if (e.code().equals("NOTHELD")) {
-            hold.lose(Holding.REPORTED);
-        } else {
-            Locks.LOG.log(Level.WARNING, request.named() + ": its loss will be noticed by the clock only", e);
-        }
+    private boolean replicas() {
+        return request.options().replicas > 0;
     }
 
     private void confirmed(long sent) {
         end = sent + lease;
         renewal = sent + lease / 3;
         begun = true;
-        pauseMs = FIRST_PAUSE_MS;
+        pauseMs = Call.FIRST_PAUSE_MS;
+        failure = null;
     }
 
-    private void later() {
+    private void later(RuntimeException e) {
+        failure = e;
         renewal = System.nanoTime() + MILLISECONDS.toNanos(pauseMs);
-        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+        pauseMs = Math.min(2 * pauseMs, Call.LONGEST_PAUSE_MS);
     }
 }

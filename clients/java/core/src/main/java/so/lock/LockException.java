@@ -2,7 +2,10 @@ package so.lock;
 
 import so.lock.internal.ServerException;
 
-/** The server refused a command, or the locks are closed. Connection errors are the library's own exceptions. */
+/**
+ * The server refused a command: its error reply, whose code is {@link #code}; or the locks are closed. Connection errors
+ * are the library's own exceptions.
+ */
 public class LockException extends RuntimeException implements LockFailure {
     private static final long serialVersionUID = 1;
     private final String code;
@@ -24,7 +27,7 @@ public class LockException extends RuntimeException implements LockFailure {
             case "NOTHELD" -> new NotHeldException(request, "");
             case "DEADLOCK" -> new Deadlock(text);
             case "NOREPLICAS" -> new NoReplicas(text);
-            default -> new Refused(e.code(), text.startsWith("ERR unknown command")
+            default -> new LockException(e.code(), text.startsWith("ERR unknown command")
                     ? "unknown command: is lock.so loaded on " + where + "?"
                     : text);
         };
@@ -54,15 +57,6 @@ public class LockException extends RuntimeException implements LockFailure {
 
         NoReplicas(String text) {
             super("NOREPLICAS", text);
-        }
-    }
-
-    /** Any other error reply of the server; {@link #code} is its code. */
-    public static final class Refused extends LockException {
-        private static final long serialVersionUID = 1;
-
-        Refused(String code, String text) {
-            super(code, text);
         }
     }
 }

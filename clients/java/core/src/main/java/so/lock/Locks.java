@@ -14,14 +14,15 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import so.lock.Connections.Connection;
 import so.lock.internal.Wire;
 
 /**
  * The locks of one server, cluster or master. Create one object for a program, with {@code JedisLocks} or
  * {@code LettuceLocks}. Any thread may use it. Its own threads are daemons: one checks the leases of all holds, for each
- * node up to 4 send renewals, 4 end what is given up, and 16 open connections, and there is one for each hold and key
- * with a listener or a session. They and all connections end when it is closed, or garbage-collected.
+ * node up to 4 send renewals, 4 those with replicas, 4 end what is given up or forgotten, and 256 open connections; there
+ * is one for each hold and key with a listener or a session, and one for each listener that runs. They and all connections end when it is closed, or garbage-collected.
  */
 public final class Locks implements AutoCloseable {
     static final System.Logger LOG = System.getLogger("so.lock");
@@ -41,7 +42,7 @@ public final class Locks implements AutoCloseable {
 
     /** For the adapters of this package only. */
     public Locks(Wire wire) {
-        connections = new Connections(wire, workers::help);
+        connections = new Connections(wire, workers);
         end = CLEANER.register(this, ending(connections, workers, ended));
     }
 
@@ -83,11 +84,11 @@ public final class Locks implements AutoCloseable {
     /**
      * Sets how long it may take to establish a connection, 5 seconds if this is not called. If none was ever
      * established, a wait ends after this time with the library's exception. After the first one, a wait lasts as long
-     * as it was requested.
+     * as it was requested. Jedis has a time limit of its own, that of its settings, after which connecting is repeated.
      */
     public void setConnectTimeout(Duration time) {
         long ms = LockOptions.checkTime("connectTimeout", time);
-        connections.setConnectTimeout(Math.min(MILLISECONDS.toNanos(ms), 1L << 61));
+        connections.connectTimeout = Math.min(MILLISECONDS.toNanos(ms), Call.NO_LIMIT);
     }
 
     long maxBlockMs() {
@@ -148,7 +149,7 @@ public final class Locks implements AutoCloseable {
     }
 
     private DistributedLock lock(Request request) {
-        return new DistributedLock(this, request, String.join("\0", request.keys()));
+        return new DistributedLock(this, request, String.join("\0", request.keys()), 0);
     }
 
     /** {@link #close(Duration)} with 2 seconds. */
@@ -170,7 +171,7 @@ public final class Locks implements AutoCloseable {
         List<CompletableFuture<Void>> work = new ArrayList<>();
         running.forEach(acquisition -> work.add(acquisition.abandon()));
         holdings.forEach(holding -> work.add(CompletableFuture.runAsync(
-                holding::close, task -> workers.endings.add(connections.knownNode(holding.key()), task))));
+                holding::close, task -> workers.endings.add(connections.knownNode(holding.request.key()), task))));
         await(CompletableFuture.allOf(work.toArray(CompletableFuture[]::new)), until);
         end.clean();
         await(ended.copy(), until);
@@ -190,8 +191,8 @@ public final class Locks implements AutoCloseable {
     Hold tryAcquire(Request request, long waitMs, boolean interruptible, Thread thread) throws InterruptedException {
         Acquisition acquisition = acquisition(request, waitMs);
         Hold hold = hold(acquisition, request, interruptible, thread);
-        if (hold == null && acquisition.failure() != null) {
-            throw acquisition.failure();
+        if (hold == null && acquisition.failure != null) {
+            throw acquisition.failure;
         }
         return hold;
     }
@@ -222,10 +223,11 @@ public final class Locks implements AutoCloseable {
                 return null;
             }
             Connection session = request.options().session ? acquisition.connection() : null;
-            Holding holding = new Holding(this, request, acquisition.owner(), reply, session);
-            Hold hold = holding.object();
+            Holding holding = new Holding(this, request, acquisition.owner, reply, session);
+            Consumer<Hold> listener = request.options().onLost;
+            Hold hold = holding.object(listener);
             holdings.add(holding);
-            holding.keeper().start(acquisition.sent(), thread);
+            holding.keeper.start(acquisition.sent, listener != null, thread);
             if (closed) { // close() may have seen neither the acquisition nor the hold as they are now
                 holding.close();
                 throw new LockException.Closed();
@@ -238,7 +240,7 @@ public final class Locks implements AutoCloseable {
 
     /** Acquires the other mode of a read-write lock for the same owner, with the hold's lease. False: not in time. */
     boolean extend(Holding hold, Request mode, long waitMs, boolean interruptible) throws InterruptedException {
-        Acquisition acquisition = new Acquisition(this, mode, hold.owner(), false, waitMs);
+        Acquisition acquisition = new Acquisition(this, mode, hold.owner, false, waitMs);
         try {
             Object reply = acquisition.run(interruptible);
             if (reply != null) {
@@ -246,8 +248,8 @@ public final class Locks implements AutoCloseable {
                 if (closed) {
                     throw new LockException.Closed();
                 }
-            } else if (acquisition.failure() != null) {
-                throw acquisition.failure();
+            } else if (acquisition.failure != null) {
+                throw acquisition.failure;
             }
             return reply != null;
         } finally {

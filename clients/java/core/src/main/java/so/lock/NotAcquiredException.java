@@ -12,14 +12,14 @@ public final class NotAcquiredException extends TimeoutException implements Lock
     private static final long serialVersionUID = 1;
     private final String[] keys;
     private final String[] holders;
-    private final Duration waited;
+    private final Duration timeout;
 
     NotAcquiredException(Request request, long waitMs, List<String> holders, Throwable cause, String where) {
         super(request.named() + " was not acquired" + (waitMs == 0 ? "" : " within " + Texts.seconds(waitMs) + " s")
                 + (cause != null ? ": " + Texts.of(cause, where) : Texts.heldBy(holders)));
         this.keys = request.keys().toArray(String[]::new);
         this.holders = holders.toArray(String[]::new);
-        this.waited = Duration.ofMillis(waitMs);
+        this.timeout = Duration.ofMillis(waitMs);
         if (cause != null) {
             initCause(cause);
         }
@@ -40,8 +40,8 @@ public final class NotAcquiredException extends TimeoutException implements Lock
         return List.of(holders);
     }
 
-    /** How long it waited. */
-    public Duration waited() {
-        return waited;
+    /** The time limit of the wait. */
+    public Duration timeout() {
+        return timeout;
     }
 }

@@ -43,6 +43,11 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
         return new Request(kind, List.of(key), 1, 1, options);
     }
 
+    /** The same without the listener, which may refer to the hold: a forgotten hold would not be collected. */
+    Request withoutListener() {
+        return new Request(kind, keys, limit, permits, options.with(copy -> copy.onLost = null));
+    }
+
     /** The lock in texts: {@code fair lock "k"}. */
     String named() {
         return kind.name + " " + Texts.quoted(keys);

@@ -18,9 +18,9 @@ public final class ClusterProcesses implements AutoCloseable {
         }
         for (int i = 0; i < masters; i++) {
             ServerProcess node = nodes.get(i);
-            node.say("CLUSTER ADDSLOTSRANGE " + SLOTS * i / masters + " " + (SLOTS * (i + 1) / masters - 1));
-            node.say("CLUSTER SET-CONFIG-EPOCH " + (i + 1));
-            node.say("CLUSTER MEET " + ServerProcess.HOST + " " + nodes.get(0).port() + " " + nodes.get(0).bus());
+            node.command("CLUSTER ADDSLOTSRANGE " + SLOTS * i / masters + " " + (SLOTS * (i + 1) / masters - 1));
+            node.command("CLUSTER SET-CONFIG-EPOCH " + (i + 1));
+            node.command("CLUSTER MEET " + ServerProcess.HOST + " " + nodes.get(0).port() + " " + nodes.get(0).bus());
         }
         nodes.forEach(node -> awaitWhole(node, masters));
     }
@@ -28,7 +28,7 @@ public final class ClusterProcesses implements AutoCloseable {
     private static void awaitWhole(ServerProcess node, int masters) {
         String info = "";
         while (!info.contains("cluster_state:ok") || !info.contains("cluster_known_nodes:" + masters)) {
-            info = node.say("CLUSTER INFO");
+            info = node.command("CLUSTER INFO");
         }
     }
 

@@ -46,6 +46,7 @@ final class FakeWire implements Wire {
     volatile Runnable refreshing = () -> {};
     volatile Runnable closing = () -> {};
     volatile int limit = Integer.MAX_VALUE;
+    volatile int roundTripMs;
     volatile boolean isClosed;
     private final List<Received> received = new ArrayList<>();
     final AtomicInteger opened = new AtomicInteger();
@@ -56,7 +57,7 @@ final class FakeWire implements Wire {
     }
 
     /** Grants and releases every request. */
-    static Object kindly(Received received) {
+    static Object success(Received received) {
         return switch (received.name()) {
             case "RELEASE", "CANCEL" -> 0L;
             case "WATCH" -> watch();
@@ -131,7 +132,7 @@ final class FakeWire implements Wire {
     }
 
     @Override
-    public String where(String node) {
+    public String address(String node) {
         return "server:6379";
     }
 
@@ -152,7 +153,7 @@ final class FakeWire implements Wire {
         isClosed = true;
     }
 
-    private synchronized void note(Received one) {
+    private synchronized void record(Received one) {
         received.add(one);
         notifyAll();
     }
@@ -180,10 +181,14 @@ final class FakeWire implements Wire {
             }
             this.timeoutMs = timeoutMs;
             if (!one.name().equals("PING")) {
-                note(one);
+                record(one);
             }
             try {
                 if (dead) {
+                    throw lost();
+                }
+                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(Math.min(roundTripMs, timeoutMs)));
+                if (roundTripMs > timeoutMs) {
                     throw lost();
                 }
                 if (one.name().equals("PING")) {
@@ -213,7 +218,7 @@ final class FakeWire implements Wire {
                 if (closed.getCount() == 0) {
                     throw lost();
                 }
-                Thread.onSpinWait();
+                LockSupport.parkNanos(200_000);
             }
         }
 

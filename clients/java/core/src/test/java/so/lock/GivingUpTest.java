@@ -10,7 +10,10 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import so.lock.internal.ServerException;
@@ -159,7 +162,7 @@ class GivingUpTest {
             return 1L;
         });
         try (Locks locks = new Locks(wire)) {
-            locks.lock("a", OPTIONS).acquire(Duration.ofSeconds(20));
+            locks.lock("a", OPTIONS).acquireHold(Duration.ofSeconds(20));
             List<FakeWire.Received> acquired = wire.named("ACQUIRE");
             assertEquals(3, acquired.size());
             assertEquals(1, acquired.stream().map(FakeWire.Received::owner).distinct().count());
@@ -212,7 +215,7 @@ class GivingUpTest {
             throw new ServerException("OOM command not allowed");
         });
         try (Locks locks = new Locks(wire)) {
-            assertThrows(LockException.Refused.class, locks.lock("a")::lock);
+            assertThrows(LockException.class, locks.lock("a")::lock);
             wire.await("CANCEL", 1);
             assertEquals(1, wire.named("CANCEL").size());
         }
@@ -231,7 +234,7 @@ class GivingUpTest {
         });
         try (Locks locks = new Locks(wire)) {
             assertTrue(locks.lock("a").tryLock(20, TimeUnit.SECONDS));
-            assertEquals(1 + errors.size() + 1, wire.opened.get(), "one for the release, and one for each request");
+            assertEquals(1 + errors.size(), wire.opened.get(), "one for the release, and one after each but TRYAGAIN");
         }
     }
 
@@ -280,6 +283,61 @@ class GivingUpTest {
                 return;
             }
             assertEquals(2, wire.opened.get(), "the dead one, and another one");
+        }
+    }
+
+    @Test
+    void aConnectionThatIsLostAfterACancelIsFollowedByAnother() throws Exception {
+        AtomicLong lost = new AtomicLong();
+        CountDownLatch later = new CountDownLatch(1);
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("ACQUIRE")) {
+                try {
+                    line.blockUntil(new CountDownLatch(1));
+                } finally {
+                    lost.set(System.nanoTime());
+                }
+            }
+            if (lost.get() != 0 && System.nanoTime() - lost.get() > TimeUnit.MILLISECONDS.toNanos(80)) {
+                later.countDown();
+            }
+            return 0L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertEquals(InterruptedException.class, interrupted(wire, locks.lock("a", OPTIONS), "ACQUIRE").getClass());
+            assertTrue(later.await(10, TimeUnit.SECONDS), "the request may arrive after the first one");
+        }
+    }
+
+    @Test
+    void theTimeOfReplicasIsAddedToABlockingCallOfAFairWait() throws Exception {
+        AtomicInteger timeout = new AtomicInteger();
+        FakeWire wire = new FakeWire((received, line) -> {
+            timeout.set(line.timeoutMs);
+            return 1L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            locks.setMaxBlock(Duration.ofMillis(200));
+            locks.fairLock("a", OPTIONS.withReplicas(1, Duration.ofSeconds(3))).acquireHold();
+            assertEquals(3_200, timeout.get());
+        }
+    }
+
+    @Test
+    void namingManyHoldersEndsInTime() {
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("MACQUIRE")) {
+                return null;
+            }
+            LockSupport.parkNanos(1_000_000);
+            return List.of();
+        });
+        try (Locks locks = new Locks(wire)) {
+            List<String> keys = IntStream.range(0, 500).mapToObj(i -> "k" + i).toList();
+            long start = System.nanoTime();
+            assertThrows(NotAcquiredException.class, () -> locks.multiLock(keys).acquireHold(Duration.ZERO));
+            long ms = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
+            assertTrue(ms < 250, ms + " ms");
         }
     }
 }

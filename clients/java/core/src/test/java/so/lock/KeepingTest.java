@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
@@ -35,9 +36,9 @@ class KeepingTest {
 
     @Test
     void itIsRenewedUntilItIsReleased() throws Exception {
-        FakeWire wire = new FakeWire((received, line) -> FakeWire.kindly(received));
+        FakeWire wire = new FakeWire((received, line) -> FakeWire.success(received));
         try (Locks locks = new Locks(wire)) {
-            Hold hold = locks.multiLock(List.of("a", "b"), STEADY).acquire();
+            Hold hold = locks.multiLock(List.of("a", "b"), STEADY).acquireHold();
             wire.await("RENEW", 8); // four times, at a third of the lease, for each of two keys
             assertFalse(hold.isLost());
             hold.release();
@@ -59,10 +60,10 @@ class KeepingTest {
             if (received.name().equals("WATCH")) {
                 line.blockUntil(new CountDownLatch(1));
             }
-            return FakeWire.kindly(received);
+            return FakeWire.success(received);
         });
         try (Locks locks = new Locks(wire)) {
-            Hold hold = locks.lock("a", STEADY.onLost(lost::add)).acquire();
+            Hold hold = locks.lock("a", STEADY.onLost(lost::add)).acquireHold();
             assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
             assertTrue(hold.isLost());
             assertThrows(NotHeldException.class, hold::close);
@@ -79,10 +80,10 @@ class KeepingTest {
                 line.blockUntil(forced);
                 return "LOST";
             }
-            return FakeWire.kindly(received);
+            return FakeWire.success(received);
         });
         try (Locks locks = new Locks(wire)) {
-            Hold hold = locks.lock("a", LockOptions.DEFAULT.onLost(lost::add)).acquire();
+            Hold hold = locks.lock("a", LockOptions.DEFAULT.onLost(lost::add)).acquireHold();
             wire.await("WATCH", 1);
             assertFalse(hold.isLost());
             forced.countDown();
@@ -101,10 +102,10 @@ class KeepingTest {
             if (received.name().equals("RELEASE")) {
                 released.countDown();
             }
-            return FakeWire.kindly(received);
+            return FakeWire.success(received);
         });
         try (Locks locks = new Locks(wire)) {
-            Hold hold = locks.lock("a", LockOptions.DEFAULT.onLost(lost::add)).acquire();
+            Hold hold = locks.lock("a", LockOptions.DEFAULT.onLost(lost::add)).acquireHold();
             wire.await("WATCH", 1);
             hold.release();
             assertFalse(hold.isLost());
@@ -118,11 +119,11 @@ class KeepingTest {
             if (received.name().equals("RENEW")) {
                 throw FakeWire.lost();
             }
-            return FakeWire.kindly(received);
+            return FakeWire.success(received);
         });
         long start = System.nanoTime();
         try (Locks locks = new Locks(wire)) {
-            Hold hold = locks.lock("a", STEADY.onLost(lost::add)).acquire();
+            Hold hold = locks.lock("a", STEADY.onLost(lost::add)).acquireHold();
             assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
             assertTrue(System.nanoTime() - start >= TimeUnit.SECONDS.toNanos(3), "not before the lease has expired");
             assertTrue(wire.named("RENEW").size() > 2, "the renewal was repeated");
@@ -131,9 +132,9 @@ class KeepingTest {
 
     @Test
     void withoutRenewalTheLeaseExpires() throws Exception {
-        FakeWire wire = new FakeWire((received, line) -> FakeWire.kindly(received));
+        FakeWire wire = new FakeWire((received, line) -> FakeWire.success(received));
         try (Locks locks = new Locks(wire)) {
-            locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add)).acquire();
+            locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add)).acquireHold();
             assertNotNull(lost.poll(20, TimeUnit.SECONDS));
             assertEquals(List.of(), wire.named("RENEW"));
         }
@@ -141,7 +142,7 @@ class KeepingTest {
 
     @Test
     void theHoldOfAThreadThatHasEndedIsNotRenewed() throws Exception {
-        FakeWire wire = new FakeWire((received, line) -> FakeWire.kindly(received));
+        FakeWire wire = new FakeWire((received, line) -> FakeWire.success(received));
         try (Locks locks = new Locks(wire)) {
             Thread thread = new Thread(locks.lock("a", STEADY.onLost(lost::add))::lock);
             thread.start();
@@ -155,7 +156,7 @@ class KeepingTest {
         AtomicInteger releases = new AtomicInteger();
         FakeWire wire = new FakeWire((received, line) -> {
             if (!received.name().equals("RELEASE")) {
-                return FakeWire.kindly(received);
+                return FakeWire.success(received);
             }
             if (releases.incrementAndGet() < 3) {
                 throw FakeWire.lost();
@@ -163,7 +164,7 @@ class KeepingTest {
             throw notHeld();
         });
         try (Locks locks = new Locks(wire)) {
-            locks.lock("a").acquire().release();
+            locks.lock("a").acquireHold().release();
             assertEquals(3, releases.get());
         }
     }
@@ -174,14 +175,14 @@ class KeepingTest {
             if (received.name().endsWith("RELEASE")) {
                 throw notHeld();
             }
-            return FakeWire.kindly(received);
+            return FakeWire.success(received);
         });
         try (Locks locks = new Locks(wire)) {
             DistributedLock lock = locks.lock("a");
             lock.lock();
             assertThrows(NotHeldException.class, lock::unlock);
             assertEquals(0, lock.getHoldCount());
-            assertThrows(NotHeldException.class, locks.multiLock(List.of("a", "b"), STEADY).acquire()::release);
+            assertThrows(NotHeldException.class, locks.multiLock(List.of("a", "b"), STEADY).acquireHold()::release);
             assertEquals(List.of("LOCK.MRELEASE 2 a b", "LOCK.RELEASE a", "LOCK.RELEASE b"),
                     wire.texts().stream().filter(text -> text.contains("RELEASE")).skip(1).toList());
         }
@@ -189,7 +190,7 @@ class KeepingTest {
 
     @Test
     void aLostLockMustBeUnlockedFirst() throws Exception {
-        FakeWire wire = new FakeWire((received, line) -> FakeWire.kindly(received));
+        FakeWire wire = new FakeWire((received, line) -> FakeWire.success(received));
         try (Locks locks = new Locks(wire)) {
             DistributedLock lock = locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add));
             lock.lock();
@@ -210,10 +211,10 @@ class KeepingTest {
             if (received.name().equals("WATCH")) {
                 line.blockUntil(new CountDownLatch(1));
             }
-            return FakeWire.kindly(received);
+            return FakeWire.success(received);
         });
         try (Locks locks = new Locks(wire)) {
-            Hold hold = locks.lock("a", LockOptions.DEFAULT.inSession()).acquire();
+            Hold hold = locks.lock("a", LockOptions.DEFAULT.inSession()).acquireHold();
             wire.await("WATCH", 2);
             assertEquals(List.of("LOCK.ACQUIRE a SESSION BLOCK 30000 ONCE", "LOCK.RENEW a SESSION"), wire.texts());
             assertFalse(hold.isLost());
@@ -230,12 +231,101 @@ class KeepingTest {
             if (received.name().equals("RENEW")) {
                 throw notHeld();
             }
-            return FakeWire.kindly(received);
+            return FakeWire.success(received);
         });
         try (Locks locks = new Locks(wire)) {
-            Hold hold = locks.lock("a", LockOptions.DEFAULT.inSession().onLost(lost::add)).acquire();
+            Hold hold = locks.lock("a", LockOptions.DEFAULT.inSession().onLost(lost::add)).acquireHold();
             assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
             assertEquals(1, wire.named("RENEW").size());
+        }
+    }
+
+    @Test
+    void renewalsWithASlowReplicaDelayNoOthers() throws Exception {
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("RENEW") && received.text().contains("REPLICAS")) {
+                throw line.silence();
+            }
+            return FakeWire.success(received);
+        });
+        try (Locks locks = new Locks(wire)) {
+            for (int i = 0; i < 40; i++) {
+                locks.lock("slow" + i, STEADY.withReplicas(1, Duration.ofSeconds(9))).acquireHold();
+            }
+            wire.await("RENEW", 1);
+            Hold hold = locks.lock("a", STEADY).acquireHold();
+            wire.await("RENEW", 4);
+            long start = System.nanoTime();
+            locks.lock("b", STEADY).acquireHold().close();
+            assertTrue(System.nanoTime() - start < TimeUnit.SECONDS.toNanos(1), "the reserved connection is free");
+            Thread.sleep(5_000);
+            assertFalse(hold.isLost());
+            locks.close(Duration.ZERO);
+        }
+    }
+
+    @Test
+    void theErrorOfRenewalsIsTheCause() throws Exception {
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("RENEW")) {
+                throw new ServerException("NOPERM for renewals");
+            }
+            return FakeWire.success(received);
+        });
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a", BRIEF.onLost(lost::add)).acquireHold();
+            assertNotNull(lost.poll(20, TimeUnit.SECONDS));
+            NotHeldException e = assertThrows(NotHeldException.class, hold::release);
+            assertEquals("lock \"a\" is not held: its lease expired", e.getMessage());
+            assertTrue(e.getCause().getMessage().contains("NOPERM"), e.getCause().toString());
+        }
+    }
+
+    @Test
+    void theReleaseOfALostHoldDoesNotWaitForTheServer() throws Exception {
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("RELEASE")) {
+                throw line.silence();
+            }
+            return FakeWire.success(received);
+        });
+        try (Locks locks = new Locks(wire)) {
+            Hold silent = locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add)).acquireHold();
+            assertNotNull(lost.poll(20, TimeUnit.SECONDS));
+            long start = System.nanoTime();
+            assertThrows(NotHeldException.class, silent::release);
+            assertTrue(System.nanoTime() - start < TimeUnit.MILLISECONDS.toNanos(500));
+            wire.await("RELEASE", 1);
+            Hold away = locks.lock("b", BRIEF.withoutRenewal().onLost(lost::add)).acquireHold();
+            assertNotNull(lost.poll(20, TimeUnit.SECONDS));
+            wire.opening = node -> {
+                throw FakeWire.lost();
+            };
+            wire.lines().forEach(FakeWire.FakeLine::close);
+            assertThrows(NotHeldException.class, away::release);
+        }
+    }
+
+    @Test
+    void manyForgottenHoldsHaveABoundedNumberOfThreads() throws Exception {
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("RELEASE")) {
+                throw line.silence();
+            }
+            return FakeWire.success(received);
+        });
+        try (Locks locks = new Locks(wire)) {
+            List<Hold> holds = new ArrayList<>();
+            for (int i = 0; i < 100; i++) {
+                holds.add(locks.lock("a" + i).acquireHold());
+            }
+            holds.forEach(hold -> hold.holding().forgotten());
+            wire.await("RELEASE", 1);
+            long threads = Thread.getAllStackTraces().keySet().stream()
+                    .filter(one -> one.getName().startsWith("lock-so"))
+                    .count();
+            assertTrue(threads < 30, threads + " threads");
+            locks.close(Duration.ZERO);
         }
     }
 }

@@ -70,7 +70,7 @@ public final class ServerProcess implements AutoCloseable {
     }
 
     /** The reply to a command on a new connection: a status, a number, an error, a string, or null. */
-    public String say(String command) {
+    public String command(String command) {
         try (Socket socket = new Socket(HOST, port)) {
             socket.getOutputStream().write((command + "\r\n").getBytes(StandardCharsets.UTF_8));
             BufferedReader reader =
@@ -94,7 +94,7 @@ public final class ServerProcess implements AutoCloseable {
 
     /** The number after an expression at the start of a line of INFO; 0 if there is none. */
     public long info(String section, String field) {
-        Matcher found = Pattern.compile("(?m)^" + field + "(\\d+)").matcher(say("INFO " + section));
+        Matcher found = Pattern.compile("(?m)^" + field + "(\\d+)").matcher(command("INFO " + section));
         return found.find() ? Long.parseLong(found.group(1)) : 0;
     }
 

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import so.lock.Hold;
 import so.lock.Locks;
@@ -77,7 +78,12 @@ final class Requests implements AutoCloseable {
         Hold hold;
         try {
             Spec spec = spec(request);
-            hold = spec.acquire(locks, wait(request), spec.watched() ? lost -> reportLoss(name, spec.failing()) : null);
+            AtomicReference<Hold> same = new AtomicReference<>(); // as in a program: the listener refers to the hold
+            hold = spec.acquire(locks, wait(request), spec.watched() ? lost -> {
+                same.set(lost);
+                reportLoss(name, spec.failing());
+            } : null);
+            same.set(hold);
             holds.put(name, hold);
         } finally {
             synchronized (acquiring) {
@@ -101,7 +107,8 @@ final class Requests implements AutoCloseable {
     }
 
     private JsonObject release(JsonObject request) {
-        held(request).release();
+        Hold hold = held(request);
+        hold.release(number(request, "permits", Math.max(1, hold.permits())));
         return new JsonObject();
     }
 

@@ -38,7 +38,7 @@ record Spec(JsonObject lock) {
                     ? semaphore(locks, onLost).acquireHold(permits)
                     : semaphore(locks, onLost).acquireHold(permits, wait);
         }
-        return wait == null ? lock(locks, onLost).acquire() : lock(locks, onLost).acquire(wait);
+        return wait == null ? lock(locks, onLost).acquireHold() : lock(locks, onLost).acquireHold(wait);
     }
 
     Pair pair(Locks locks) {

@@ -13,22 +13,24 @@ public interface Wire extends AutoCloseable {
      * With Sentinel, the address of the master is queried each time.
      *
      * @param node from {@link #node}, or the {@code host:port} of a redirection
-     * @param timeout in ns, for libraries that have no time limit of their own for this
+     * @param timeout in ns; a library with a time limit of its own for this may ignore it
      * @throws LinkException if it cannot be reached
      * @throws ServerException if it refuses, a wrong password for instance
      */
     Line open(String node, long timeout) throws LinkException, ServerException;
 
     /** The address of a node for texts, {@code host:port} if it is known. */
-    String where(String node);
+    default String address(String node) {
+        return node;
+    }
 
     /** The library's exception for a connection that was not established. */
     RuntimeException failure(String text);
 
     /** Queries which nodes serve which keys. It may block, and is not called again before it has returned. */
-    void refresh() throws LinkException;
+    default void refresh() throws LinkException {}
 
     /** Closes everything except the lines. */
     @Override
-    void close();
+    default void close() {}
 }

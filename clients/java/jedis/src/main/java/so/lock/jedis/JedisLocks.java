@@ -35,7 +35,7 @@ public final class JedisLocks {
     /**
      * On a cluster.
      *
-     * @param nodes some of its nodes; at least one must be reachable
+     * @param nodes some of its nodes
      */
     public static Locks cluster(Set<HostAndPort> nodes, JedisClientConfig config) {
         return new Locks(new JedisWire.Cluster(nodes, config));

@@ -2,6 +2,7 @@ package so.lock.jedis;
 
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import redis.clients.jedis.Connection;
@@ -43,52 +44,37 @@ abstract class JedisWire implements Wire {
     }
 
     @Override
-    public String where(String node) {
-        return node;
-    }
-
-    @Override
     public RuntimeException failure(String text) {
         return new JedisConnectionException(text);
     }
 
-    @Override
-    public void refresh() throws LinkException {}
-
-    @Override
-    public void close() {}
-
     /** One server. */
     static final class Single extends JedisWire {
-        interface Opening {
-            Connection connect() throws Exception;
-        }
-
         private static final Pattern ADDRESS = Pattern.compile("\\{([^{}]+:[0-9]+)\\}");
 
-        private final Opening opening;
-        private volatile String where;
+        private final Callable<Connection> opening;
+        private volatile String address;
 
-        /** @param where the address, as far as it is known before there was a connection */
-        Single(Opening opening, String where) {
+        /** @param address the address, as far as it is known before there was a connection */
+        Single(Callable<Connection> opening, String address) {
             this.opening = opening;
-            this.where = where;
+            this.address = address;
         }
 
         /** In all versions of Jedis, only the text of a connection shows the address. */
         @Override
         Connection connect(String node) throws Exception {
-            Connection connection = opening.connect();
-            Matcher address = ADDRESS.matcher(connection.toString());
-            if (address.find()) {
-                where = address.group(1);
+            Connection connection = opening.call();
+            Matcher found = ADDRESS.matcher(connection.toString());
+            if (found.find()) {
+                address = found.group(1);
             }
             return connection;
         }
 
         @Override
-        public String where(String node) {
-            return where;
+        public String address(String node) {
+            return address;
         }
     }
 
@@ -98,11 +84,11 @@ abstract class JedisWire implements Wire {
         private final JedisClientConfig config;
         private final Set<HostAndPort> sentinels;
         private final JedisClientConfig sentinelConfig;
-        private volatile String where;
+        private volatile String address;
 
         Sentinel(String master, JedisClientConfig config, Set<HostAndPort> sentinels, JedisClientConfig sentinelConfig) {
             this.master = master;
-            this.where = "the master " + master;
+            this.address = "the master " + master;
             this.config = config;
             this.sentinels = sentinels;
             this.sentinelConfig = sentinelConfig;
@@ -113,10 +99,10 @@ abstract class JedisWire implements Wire {
             JedisException failure = new JedisConnectionException("no Sentinel knows the master " + master);
             for (HostAndPort sentinel : sentinels) {
                 try (Jedis jedis = new Jedis(sentinel, sentinelConfig)) {
-                    List<String> address = jedis.sentinelGetMasterAddrByName(master);
-                    if (address != null) {
-                        where = address.get(0) + ":" + address.get(1);
-                        return new Connection(HostAndPort.from(where), config);
+                    List<String> found = jedis.sentinelGetMasterAddrByName(master);
+                    if (found != null) {
+                        address = found.get(0) + ":" + found.get(1);
+                        return new Connection(HostAndPort.from(address), config);
                     }
                 } catch (JedisConnectionException e) {
                     failure = e;
@@ -127,24 +113,25 @@ abstract class JedisWire implements Wire {
 
         /** The last address. */
         @Override
-        public String where(String node) {
-            return where;
+        public String address(String node) {
+            return address;
         }
     }
 
     /** A cluster; the provider is used for its slots only. */
     static final class Cluster extends JedisWire {
-        private final ClusterConnectionProvider slots;
+        private final Set<HostAndPort> nodes;
         private final JedisClientConfig config;
+        private volatile ClusterConnectionProvider slots; // its constructor connects
 
         Cluster(Set<HostAndPort> nodes, JedisClientConfig config) {
-            this.slots = new ClusterConnectionProvider(nodes, config);
+            this.nodes = nodes;
             this.config = config;
         }
 
         @Override
         public String node(String key) {
-            HostAndPort node = slots.getNode(JedisClusterCRC16.getSlot(key));
+            HostAndPort node = slots == null ? null : slots.getNode(JedisClusterCRC16.getSlot(key));
             return node == null ? null : node.toString();
         }
 
@@ -156,7 +143,11 @@ abstract class JedisWire implements Wire {
         @Override
         public void refresh() throws LinkException {
             try {
-                slots.renewSlotCache();
+                if (slots == null) {
+                    slots = new ClusterConnectionProvider(nodes, config);
+                } else {
+                    slots.renewSlotCache();
+                }
             } catch (JedisException e) {
                 throw new LinkException(e); // no node replied
             }
@@ -164,7 +155,9 @@ abstract class JedisWire implements Wire {
 
         @Override
         public void close() {
-            slots.close();
+            if (slots != null) {
+                slots.close();
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ class JedisTest extends AdapterContract {
         HostAndPort at = new HostAndPort(ServerProcess.HOST, server.port());
         for (RedisProtocol protocol : new RedisProtocol[] {RedisProtocol.RESP2, RedisProtocol.RESP3}) {
             try (Locks locks = JedisLocks.single(at, DefaultJedisClientConfig.builder().protocol(protocol).build())) {
-                locks.lock("a").acquire().close();
+                locks.lock("a").acquireHold().close();
             }
         }
     }
@@ -62,6 +62,6 @@ class JedisTest extends AdapterContract {
     @Test
     void theExamplesOfThePage() throws Exception {
         assertEquals(2, Examples.run(Path.of(System.getProperty("lockso.docs"), "clients", "java.md"), "jedis", server.port()));
-        assertEquals("0", server.say("EXISTS report"));
+        assertEquals("0", server.command("EXISTS report"));
     }
 }

@@ -35,8 +35,7 @@ final class LettuceLine implements Line {
             for (String word : words.subList(1, words.size())) {
                 arguments.addValue(word); // add(String) is ASCII in Lettuce 6
             }
-            RedisFuture<Object> reply =
-                    connection.async().dispatch(new Word(words.get(0)), output(words.get(0)), arguments);
+            RedisFuture<Object> reply = connection.async().dispatch(new Word(words.get(0)), new Reply(), arguments);
             return await(reply, timeoutMs, onInterrupt);
         } catch (ExecutionException e) {
             throw LettuceWire.failure(e.getCause());
@@ -45,10 +44,6 @@ final class LettuceLine implements Line {
         } catch (RuntimeException e) {
             throw LettuceWire.failure(e);
         }
-    }
-
-    private static CommandOutput<String, String, Object> output(String command) {
-        return command.equals("LOCK.INFO") ? new Nested() : new Reply();
     }
 
     /** Closes the connection. To cancel the future instead would leave the command on the server. */
@@ -91,54 +86,50 @@ final class LettuceLine implements Line {
         }
     }
 
-    /** A number, a string or null. */
+    /** A number, a string or null, or a list of these and of lists; a map is a list of keys and values. */
     private static final class Reply extends CommandOutput<String, String, Object> {
+        private NestedMultiOutput<String, String> list;
+
         Reply() {
             super(StringCodec.UTF8, null);
         }
 
         @Override
-        public void set(ByteBuffer bytes) {
-            output = bytes == null ? null : codec.decodeValue(bytes);
-        }
-
-        @Override
-        public void set(long integer) {
-            output = integer;
-        }
-    }
-
-    /** A list of numbers, strings, nulls and lists; a map is a list of keys and values. */
-    private static final class Nested extends CommandOutput<String, String, Object> {
-        private final NestedMultiOutput<String, String> all = new NestedMultiOutput<>(StringCodec.UTF8);
-
-        Nested() {
-            super(StringCodec.UTF8, null);
-        }
-
-        @Override
         public Object get() {
-            return all.get();
+            return list == null ? output : list.get();
         }
 
         @Override
         public void set(ByteBuffer bytes) {
-            all.set(bytes);
+            if (list != null) {
+                list.set(bytes);
+            } else {
+                output = bytes == null ? null : codec.decodeValue(bytes);
+            }
         }
 
         @Override
         public void set(long integer) {
-            all.set(integer);
+            if (list != null) {
+                list.set(integer);
+            } else {
+                output = integer;
+            }
         }
 
         @Override
         public void multi(int count) {
-            all.multi(count);
+            if (list == null) {
+                list = new NestedMultiOutput<>(StringCodec.UTF8);
+            }
+            list.multi(count);
         }
 
         @Override
         public void complete(int depth) {
-            all.complete(depth);
+            if (list != null) {
+                list.complete(depth);
+            }
         }
     }
 }

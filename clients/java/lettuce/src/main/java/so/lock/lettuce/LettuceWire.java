@@ -65,7 +65,7 @@ class LettuceWire implements Wire {
     @Override
     public Line open(String node, long timeout) throws LinkException, ServerException {
         CompletableFuture<StatefulRedisConnection<String, String>> connecting =
-                redis.connectAsync(StringCodec.UTF8, address(node)).toCompletableFuture();
+                redis.connectAsync(StringCodec.UTF8, limited(uri(node), timeout)).toCompletableFuture();
         try {
             return new LettuceLine(connecting.copy().orTimeout(timeout, TimeUnit.NANOSECONDS).join(), this);
         } catch (CompletionException e) {
@@ -74,12 +74,23 @@ class LettuceWire implements Wire {
         }
     }
 
-    RedisURI address(String node) {
+    /** With a time limit for the handshakes with the server and with each Sentinel: some of these may be silent. */
+    private static RedisURI limited(RedisURI uri, long timeout) {
+        Duration each = Duration.ofNanos(timeout / (uri.getSentinels().size() + 1));
+        RedisURI.Builder limited = RedisURI.builder(uri).withTimeout(each);
+        if (uri.getSentinelMasterId() != null) {
+            limited.withSentinelMasterId(uri.getSentinelMasterId());
+            uri.getSentinels().forEach(limited::withSentinel);
+        }
+        return limited.build();
+    }
+
+    RedisURI uri(String node) {
         return uri;
     }
 
     @Override
-    public String where(String node) {
+    public String address(String node) {
         if (uri.getSentinelMasterId() != null) {
             return "the master " + uri.getSentinelMasterId();
         }
@@ -90,9 +101,6 @@ class LettuceWire implements Wire {
     public RuntimeException failure(String text) {
         return new RedisConnectionException(text);
     }
-
-    @Override
-    public void refresh() throws LinkException {}
 
     void close(StatefulRedisConnection<String, String> connection) {
         CompletableFuture<Void> closing = connection.closeAsync();
@@ -137,14 +145,9 @@ class LettuceWire implements Wire {
             return node == null ? null : node.getUri().getHost() + ":" + node.getUri().getPort();
         }
 
-        @Override
-        public String where(String node) {
-            return node;
-        }
-
         /** A node that a redirection names has the settings of any other. */
         @Override
-        RedisURI address(String node) {
+        RedisURI uri(String node) {
             int colon = node.lastIndexOf(':');
             return RedisURI.builder(cluster.getPartitions().getPartition(0).getUri())
                     .withHost(node.substring(0, colon))

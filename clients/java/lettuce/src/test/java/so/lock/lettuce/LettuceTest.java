@@ -48,7 +48,7 @@ class LettuceTest extends AdapterContract {
     @Test
     void theUsersTimeOutDoesNotLimitAWait() throws Exception {
         RedisURI impatient = RedisURI.builder(uri(server.port(), 0, null)).withTimeout(Duration.ofMillis(50)).build();
-        try (Locks locks = LettuceLocks.of(client, impatient); Hold hold = locks.lock("a").acquire()) {
+        try (Locks locks = LettuceLocks.of(client, impatient); Hold hold = locks.lock("a").acquireHold()) {
             long start = System.nanoTime();
             assertFalse(locks.lock("a").tryLock(300, TimeUnit.MILLISECONDS), hold.owner());
             assertFalse(System.nanoTime() - start < TimeUnit.MILLISECONDS.toNanos(300));
@@ -61,7 +61,7 @@ class LettuceTest extends AdapterContract {
             RedisClient other = RedisClient.create(client.getResources());
             other.setOptions(ClientOptions.builder().protocolVersion(protocol).build());
             try (Locks locks = LettuceLocks.of(other, uri(server.port(), 0, null))) {
-                locks.lock("a").acquire().close();
+                locks.lock("a").acquireHold().close();
             }
         }
     }
@@ -69,6 +69,6 @@ class LettuceTest extends AdapterContract {
     @Test
     void theExampleOfThePage() throws Exception {
         assertEquals(1, Examples.run(Path.of(System.getProperty("lockso.docs"), "clients", "java.md"), "lettuce", server.port()));
-        assertEquals("0", server.say("EXISTS report"));
+        assertEquals("0", server.command("EXISTS report"));
     }
 }

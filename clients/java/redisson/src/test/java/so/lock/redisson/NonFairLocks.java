@@ -127,7 +127,7 @@ abstract class NonFairLocks extends WithRedisson {
         RLock there = redisson.getLock(A);
         there.lock();
         String owner = jedis.hkeys(A).iterator().next();
-        assertEquals(2L, say("LOCK.ACQUIRE", owner, "PX", WATCHDOG_MS));
+        assertEquals(2L, command("LOCK.ACQUIRE", owner, "PX", WATCHDOG_MS));
         there.unlock();
         assertEquals(1, there.getHoldCount());
         assertEndsWithItsLease(there);
@@ -170,7 +170,7 @@ abstract class NonFairLocks extends WithRedisson {
     @Test
     void forceUnlockByRedissonIsALossHere() throws Exception {
         BlockingQueue<Hold> lost = new LinkedBlockingQueue<>();
-        Hold hold = locks.lock(A, LockOptions.DEFAULT.onLost(lost::add)).acquire();
+        Hold hold = locks.lock(A, LockOptions.DEFAULT.onLost(lost::add)).acquireHold();
         Future<Long> waiter = waiterHere(locks.lock(A));
         assertTrue(redisson.getLock(A).forceUnlock());
         assertEquals(hold, lost.poll(60, TimeUnit.SECONDS));
@@ -183,7 +183,7 @@ abstract class NonFairLocks extends WithRedisson {
         RLock there = redisson.getLock(A);
         there.lock(60, TimeUnit.SECONDS);
         Future<Long> waiter = waiterOfRedisson(redisson.getLock(A), A);
-        say("LOCK.FORCE");
+        command("LOCK.FORCE");
         assertNotNull(waiter.get(60, TimeUnit.SECONDS));
         assertThrows(IllegalMonitorStateException.class, there::unlock);
     }

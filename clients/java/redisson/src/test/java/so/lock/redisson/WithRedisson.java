@@ -107,7 +107,7 @@ abstract class WithRedisson {
     }
 
     /** Sends a command with the key A. */
-    Object say(String command, Object... more) {
+    Object command(String command, Object... more) {
         return jedis.executeCommand(new CommandArguments(word(command)).key(A).addObjects(more));
     }
 
@@ -116,7 +116,7 @@ abstract class WithRedisson {
     }
 
     void interop(String value) {
-        nodes.forEach(node -> node.say("CONFIG SET lock.redisson-interop " + value));
+        nodes.forEach(node -> node.command("CONFIG SET lock.redisson-interop " + value));
     }
 
     /** How often the servers have executed a command. An EVALSHA of a script that they do not know fails first. */
