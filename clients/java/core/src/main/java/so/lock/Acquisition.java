@@ -70,7 +70,7 @@ final class Acquisition {
         boolean granted = false;
         locks.running.add(this); // before the check, so that close() gives it up
         try {
-            if (!locks.isClosed()) {
+            if (!locks.closed) {
                 reply = interruptible ? block(this::interrupt) : Call.uninterrupted(() -> block(null));
             }
         } catch (LinkException e) {
@@ -83,14 +83,14 @@ final class Acquisition {
         }
         try {
             // a request that was never sent needs no cancellation; close() may have found nothing to give up yet
-            if (reply == null ? call.isDoubtful() : locks.isClosed()) {
+            if (reply == null ? call.isDoubtful() : locks.closed) {
                 giveUp();
             }
             awaitGivenUp();
             if (interrupted) {
                 Thread.interrupted();
                 throw new InterruptedException();
-            } else if (locks.isClosed()) {
+            } else if (locks.closed) {
                 throw new LockException.Closed();
             } else if (failure != null && (refused || waitMs == 0 || System.nanoTime() - until < 0)) {
                 throw failure;
@@ -158,7 +158,7 @@ final class Acquisition {
         if (left <= 0) {
             return new Call.Command(request.acquire(owner, -1, session), last, true);
         }
-        long blockMs = Math.min(left, locks.maxBlockMs());
+        long blockMs = Math.min(left, locks.maxBlockMs);
         if (request.kind() == Request.Kind.FAIR) {
             List<String> arguments = request.acquire(owner, unlimited ? 0 : left, session);
             return new Call.Command(arguments, blockMs < left ? blockMs + replicasMs : last, true);

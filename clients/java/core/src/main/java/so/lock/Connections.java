@@ -206,7 +206,10 @@ final class Connections {
                 if (closed) {
                     throw failure(Texts.CLOSED);
                 } else if (failed && (!reserved || now - until >= 0)) {
-                    throwFailure(node);
+                    if (node.failure instanceof ServerException e) {
+                        throw e;
+                    }
+                    throw (LinkException) node.failure;
                 } else if (now - until >= 0) {
                     String within = Texts.seconds(TimeUnit.NANOSECONDS.toMillis(now - start)) + " s";
                     throw failure("no connection to " + address(node.name) + " within " + within);
@@ -221,13 +224,6 @@ final class Connections {
         } finally {
             purpose.wanted -= wants;
         }
-    }
-
-    private static void throwFailure(Node node) throws LinkException, ServerException {
-        if (node.failure instanceof ServerException e) {
-            throw e;
-        }
-        throw (LinkException) node.failure;
     }
 
     /** Opens as many as are wanted. One that takes long does not count any more: its packets may be lost. */

@@ -71,10 +71,10 @@ public final class DistributedLock implements Lock {
             return;
         }
         if (held.total() > 0) {
-            held.hold.holding().releaseOnly(request);
+            held.hold.holding.releaseOnly(request);
             return;
         }
-        locks.threads().remove(place());
+        locks.threads.remove(place());
         held.hold.releaseLast(request);
     }
 
@@ -136,10 +136,10 @@ public final class DistributedLock implements Lock {
                 return false;
             }
             held = new ThreadHold(hold);
-            locks.threads().put(place(), held);
+            locks.threads.put(place(), held);
         } else if (held.hold.isLost()) {
             throw new NotHeldException(request, "it was lost, and this thread must unlock it first");
-        } else if (held.count(mode) == 0 && !locks.extend(held.hold.holding(), request, waitMs, interruptible)) {
+        } else if (held.count(mode) == 0 && !locks.extend(held.hold.holding, request, waitMs, interruptible)) {
             return false;
         }
         held.add(mode, 1);
@@ -147,7 +147,7 @@ public final class DistributedLock implements Lock {
     }
 
     private ThreadHold held() {
-        return locks.threads().get(place());
+        return locks.threads.get(place());
     }
 
     private ThreadHold.Place place() {

@@ -12,23 +12,14 @@ import java.util.function.Consumer;
  * that is garbage-collected is released, with a warning in the log.
  */
 public final class Hold implements AutoCloseable {
-    private final Holding holding;
-    private final Consumer<Hold> listener;
+    final Holding holding;
+    final Consumer<Hold> listener; // null: none
     private final Cleaner.Cleanable forgotten;
 
     Hold(Holding holding, Consumer<Hold> listener) {
         this.holding = holding;
         this.listener = listener;
         this.forgotten = Locks.CLEANER.register(this, holding::forgotten);
-    }
-
-    Holding holding() {
-        return holding;
-    }
-
-    /** What is called when it is lost, or null. */
-    Consumer<Hold> listener() {
-        return listener;
     }
 
     /** The owner's name on the server, {@code host:pid:random}; an argument of {@code LOCK.GUARD}. */

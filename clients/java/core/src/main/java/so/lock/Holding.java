@@ -171,8 +171,8 @@ final class Holding {
     /** The exception of a release of what is not held any more. */
     private NotHeldException notHeld() {
         NotHeldException e = new NotHeldException(request, why);
-        if (keeper.failure() != null && why.equals(EXPIRED)) {
-            e.initCause(keeper.failure());
+        if (keeper.failure != null && why.equals(EXPIRED)) {
+            e.initCause(keeper.failure);
         }
         return e;
     }
@@ -181,7 +181,7 @@ final class Holding {
     private void giveBack(Request mode, int count) {
         Call call = new Call(locks.connections, request.key()).checking();
         try {
-            call.send(() -> new Call.Command(mode.release(owner, count)), keeper.end());
+            call.send(() -> new Call.Command(mode.release(owner, count)), keeper.end);
         } catch (LinkException e) {
             throw e.original();
         } catch (ServerException e) {
@@ -212,7 +212,7 @@ final class Holding {
                         LockSupport.parkNanos(MILLISECONDS.toNanos(Call.LATER_MS)); // it may still arrive
                     }
                     return new Call.Command(call.isDoubtful() ? Request.info(request.key()) : request.release(owner, count));
-                }, keeper.end());
+                }, keeper.end);
                 held = reply instanceof Long now ? now : heldBy(reply);
             } catch (LinkException e) {
                 throw e.original();
@@ -241,7 +241,7 @@ final class Holding {
     private void releaseEach() {
         for (String key : request.keys()) {
             try {
-                Call.send(locks.connections, key, List.of("LOCK.RELEASE", key, owner), keeper.end());
+                Call.send(locks.connections, key, List.of("LOCK.RELEASE", key, owner), keeper.end);
             } catch (LinkException | ServerException e) {
                 continue; // this one is lost, or its lease will expire
             }
@@ -257,14 +257,14 @@ final class Holding {
         locks.holdings.remove(this);
         keeper.stop(false);
         Hold hold = object.get();
-        if (hold != null && hold.listener() != null) {
+        if (hold != null && hold.listener != null) {
             locks.workers.help(() -> report(hold));
         }
     }
 
     private void report(Hold hold) {
         try {
-            hold.listener().accept(hold);
+            hold.listener.accept(hold);
         } catch (RuntimeException | Error e) {
             Locks.LOG.log(Level.ERROR, request.named() + ": error in the callback for its loss", e);
         }

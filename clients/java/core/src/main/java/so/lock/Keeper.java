@@ -23,15 +23,17 @@ final class Keeper {
     private final long lease; // ns
     private final Set<Call> watches = ConcurrentHashMap.newKeySet();
     private volatile Thread thread;
-    private volatile long end; // by nanoTime, like the next
-    private volatile long renewal;
+    /** When the lease that was confirmed last expires, by nanoTime. */
+    volatile long end;
+    private volatile long renewal; // by nanoTime
     private volatile long pauseMs = Call.FIRST_PAUSE_MS;
     private volatile boolean renewing;
     private volatile boolean begun; // whether the start of the lease is known
     private volatile boolean stopped;
     private volatile boolean released;
     private volatile boolean crowded; // a renewal with replicas could not be sent
-    private volatile RuntimeException failure;
+    /** The error of the last renewal; null if it has succeeded. */
+    volatile RuntimeException failure;
     private Clock.Entry tick;
 
     Keeper(Locks locks, Holding hold, Request request, Connection session) {
@@ -76,16 +78,6 @@ final class Keeper {
         if (!released) {
             locks.connections.drop(session);
         }
-    }
-
-    /** The error of the last renewal; null if it has succeeded. */
-    RuntimeException failure() {
-        return failure;
-    }
-
-    /** When the lease that was confirmed last expires, by nanoTime. */
-    long end() {
-        return end;
     }
 
     boolean isExpired() {
@@ -165,7 +157,7 @@ final class Keeper {
                 : request.keys().stream().map(each -> request.renew(each, hold.owner, true)).toList();
         Call call = new Call(locks.connections, key, false, null, bound, bindings);
         watches.add(call);
-        long longestMs = Math.min(LONGEST_WATCH_MS, locks.maxBlockMs());
+        long longestMs = Math.min(LONGEST_WATCH_MS, locks.maxBlockMs);
         long blockMs = Math.max(1, Math.min(request.leaseMs() / 3, longestMs));
         Call.Command command = new Call.Command(
                 Request.watch(key, hold.owner, blockMs), blockMs + Call.SHORT_MS, false);

@@ -36,9 +36,9 @@ public final class Locks implements AutoCloseable {
     final Set<Holding> holdings = ConcurrentHashMap.newKeySet();
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private final Cleaner.Cleanable end;
-    private volatile long maxBlockMs = 30_000;
-    private volatile boolean closed;
-    private final Map<ThreadHold.Place, ThreadHold> threads = new ConcurrentHashMap<>();
+    volatile long maxBlockMs = 30_000;
+    volatile boolean closed;
+    final Map<ThreadHold.Place, ThreadHold> threads = new ConcurrentHashMap<>();
 
     /** For the adapters of this package only. */
     public Locks(Wire wire) {
@@ -89,10 +89,6 @@ public final class Locks implements AutoCloseable {
     public void setConnectTimeout(Duration time) {
         long ms = LockOptions.checkTime("connectTimeout", time);
         connections.connectTimeout = Math.min(MILLISECONDS.toNanos(ms), Call.NO_LIMIT);
-    }
-
-    long maxBlockMs() {
-        return maxBlockMs;
     }
 
     /** A lock: {@code LOCK.ACQUIRE}. */
@@ -257,16 +253,8 @@ public final class Locks implements AutoCloseable {
         }
     }
 
-    Map<ThreadHold.Place, ThreadHold> threads() {
-        return threads;
-    }
-
     /** Removes the holds of a thread that has ended, because it cannot unlock them any more. */
     void forget(Thread thread) {
         threads.keySet().removeIf(place -> place.thread() == thread);
-    }
-
-    boolean isClosed() {
-        return closed;
     }
 }

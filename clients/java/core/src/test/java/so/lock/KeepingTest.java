@@ -147,7 +147,7 @@ class KeepingTest {
             Thread thread = new Thread(locks.lock("a", STEADY.onLost(lost::add))::lock);
             thread.start();
             assertNotNull(lost.poll(20, TimeUnit.SECONDS));
-            assertTrue(locks.threads().isEmpty());
+            assertTrue(locks.threads.isEmpty());
         }
     }
 
@@ -319,7 +319,7 @@ class KeepingTest {
             for (int i = 0; i < 100; i++) {
                 holds.add(locks.lock("a" + i).acquireHold());
             }
-            holds.forEach(hold -> hold.holding().forgotten());
+            holds.forEach(hold -> hold.holding.forgotten());
             wire.await("RELEASE", 1);
             long threads = Thread.getAllStackTraces().keySet().stream()
                     .filter(one -> one.getName().startsWith("lock-so"))

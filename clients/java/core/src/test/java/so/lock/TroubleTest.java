@@ -187,7 +187,7 @@ class TroubleTest {
                     hold.set(locks.lock("a").acquireHold());
                     late.set(closed.getCount() == 0);
                 } catch (LockException.Closed | InterruptedException e) {
-                    assertTrue(locks.isClosed());
+                    assertTrue(locks.closed);
                 }
             });
             acquiring.start();
