@@ -174,12 +174,15 @@ class GivingUpTest {
     @Test
     void aLostRequestIsCancelledWhenTheWaitTimesOut() throws Exception {
         FakeWire wire = new FakeWire((received, line) -> {
-            if (received.name().equals("ACQUIRE")) {
+            if (received.words().get(1).equals("b")) {
+                return 1L;
+            } else if (received.name().equals("ACQUIRE")) {
                 throw FakeWire.lost();
             }
             return 0L;
         });
         try (Locks locks = new Locks(wire)) {
+            locks.lock("b").tryLock(20, TimeUnit.SECONDS); // a connection is open
             assertEquals("the connection is lost",
                     assertThrows(IllegalStateException.class, locks.lock("a")::tryLock).getMessage());
             wire.await("CANCEL", 2);
@@ -191,12 +194,15 @@ class GivingUpTest {
     void cancellingIsRepeatedAfterLostConnections() throws Exception {
         AtomicInteger cancels = new AtomicInteger();
         FakeWire wire = new FakeWire((received, line) -> {
-            if (received.name().equals("ACQUIRE") || cancels.incrementAndGet() < 4) {
+            if (received.words().get(1).equals("b")) {
+                return 1L;
+            } else if (received.name().equals("ACQUIRE") || cancels.incrementAndGet() < 4) {
                 throw FakeWire.lost();
             }
             return 2L;
         });
         try (Locks locks = new Locks(wire)) {
+            locks.lock("b").tryLock(20, TimeUnit.SECONDS); // a connection is open
             assertThrows(IllegalStateException.class, locks.lock("a")::tryLock);
             wire.await("CANCEL", 4);
         }
