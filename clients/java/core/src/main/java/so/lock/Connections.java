@@ -228,7 +228,8 @@ final class Connections {
 
     /** Opens as many as are wanted. One that takes long does not count any more: its packets may be lost. */
     private void openSome(Node node) {
-        int enough = Math.min(node.shortOnes.wanted, OPENING_SHORT) + node.waits.wanted - node.idle.size();
+        int free = node.idle.size() + (node.reserved != null && !node.reservedInUse && node.shortOnes.wanted > 0 ? 1 : 0);
+        int enough = Math.min(node.shortOnes.wanted, OPENING_SHORT) + node.waits.wanted - free;
         if (enough <= 0 || closed) {
             return;
         }

@@ -163,6 +163,7 @@ final class Keeper {
                 Request.watch(key, hold.owner, blockMs), blockMs + Call.SHORT_MS, false);
         boolean refused = false;
         boolean warned = false;
+        boolean ended = false; // by the server, perhaps before the reply to the release has been read
         try {
             while (!stopped) {
                 long sent = System.nanoTime();
@@ -174,6 +175,7 @@ final class Keeper {
                         }
                     } else if (Call.uninterrupted(() -> call.send(() -> command, until, null)) != null) {
                         hold.lose(Holding.REPORTED);
+                        ended = true;
                         break;
                     }
                     refused = false;
@@ -183,6 +185,7 @@ final class Keeper {
                 } catch (ServerException e) { // it is lost, or has too many waiters, for instance
                     if (e.code().equals("NOTHELD")) {
                         hold.lose(Holding.REPORTED);
+                        ended = true;
                         break;
                     }
                     Locks.LOG.log(warned ? Level.DEBUG : Level.WARNING, request.named() + ": its loss may be noticed late", e);
@@ -197,7 +200,7 @@ final class Keeper {
             return; // it is stopped, or the clock will notice the loss
         } finally {
             watches.remove(call);
-            if (!released) {
+            if (!released && !ended) {
                 call.disconnect();
             }
             call.giveBack();
