@@ -145,6 +145,11 @@ class LettuceWire implements Wire {
             return node == null ? null : node.getUri().getHost() + ":" + node.getUri().getPort();
         }
 
+        @Override
+        public String address(String node) {
+            return node;
+        }
+
         /** A node that a redirection names has the settings of any other. */
         @Override
         RedisURI uri(String node) {
