@@ -59,7 +59,7 @@ def test_a_hold_at_the_end_of_a_program_is_released(server, options):
     assert done.stderr == "" and info(server, "k") is None
 
 
-def test_a_hold_at_the_end_of_a_program_that_can_start_no_thread_is_released(server):
+def test_a_hold_at_exit_is_released_though_no_thread_can_be_started(server):
     """As with Python 3.12 at its exit."""
     text = """
 import atexit, threading
