@@ -61,13 +61,15 @@ record Spec(JsonObject lock) {
 
     private DistributedLock lock(Locks locks, Consumer<Hold> onLost) {
         LockOptions options = options(onLost);
+        if (kind().equals("multi")) {
+            return locks.multiLock(keys(), options);
+        }
         String key = keys().get(0);
         return switch (kind()) {
             case "lock" -> locks.lock(key, options);
             case "fair" -> locks.fairLock(key, options);
             case "read" -> locks.readWriteLock(key, options).readLock();
             case "write" -> locks.readWriteLock(key, options).writeLock();
-            case "multi" -> locks.multiLock(keys(), options);
             default -> throw new IllegalArgumentException("no such kind: " + kind());
         };
     }
