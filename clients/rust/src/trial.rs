@@ -74,7 +74,7 @@ impl Trial {
             self.is_warned = false; // a connection that lasts ends an outage, and this is the next one
         }
         let pause = self.pause.next(self.until(shared));
-        let is_outage = shared.connected.load(Ordering::Relaxed) && error.code().is_none() && !is_busy(&error);
+        let is_outage = error.code().is_none() && !is_busy(&error);
         if pause.is_some() && (is_outage || is_full(&error)) && !std::mem::replace(&mut self.is_warned, true) {
             log::warn!("{spec}: no connection to {} ({error}); the wait goes on", nodes.address(spec.key()));
         }
