@@ -86,7 +86,7 @@ final class ServersTest extends TestCase
             posix_kill(getmypid(), SIGKILL);
         }
         pcntl_waitpid($pid, $status);
-        usleep(50_000);
+        usleep(50_000); // until then a message that ends the session would have arrived
         self::assertNotNull($before);
         self::assertSame($before, $bound());
         $hold->release();

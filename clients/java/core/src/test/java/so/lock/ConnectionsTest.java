@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static so.lock.Conditions.await;
+import static so.lock.Conditions.ms;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -12,7 +14,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import so.lock.internal.ServerException;
@@ -21,18 +22,6 @@ import so.lock.internal.ServerException;
 @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ConnectionsTest {
     private static final LockOptions STEADY = LockOptions.DEFAULT.withLease(Duration.ofSeconds(3));
-
-    private static void await(BooleanSupplier condition) {
-        long start = System.nanoTime();
-        while (!condition.getAsBoolean()) {
-            assertTrue(ms(start) < 20_000, "in 20 s");
-            LockSupport.parkNanos(1_000_000);
-        }
-    }
-
-    private static long ms(long start) {
-        return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
-    }
 
     /** Waits of this number of threads, each for a lock of its own, which end when {@code go} is given. */
     private static void crowd(Locks locks, FakeWire wire, int count, CountDownLatch go) throws InterruptedException {

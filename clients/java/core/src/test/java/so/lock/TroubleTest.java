@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static so.lock.Conditions.await;
+import static so.lock.Conditions.ms;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -15,7 +17,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.BooleanSupplier;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
@@ -61,18 +62,6 @@ class TroubleTest {
         synchronized (log) {
             return List.copyOf(log);
         }
-    }
-
-    private static void await(BooleanSupplier condition) {
-        long start = System.nanoTime();
-        while (!condition.getAsBoolean()) {
-            assertTrue(ms(start) < 20_000, "in 20 s");
-            LockSupport.parkNanos(1_000_000);
-        }
-    }
-
-    private static long ms(long start) {
-        return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
     }
 
     private static ServerException notHeld() {
