@@ -1,5 +1,5 @@
-/* A multi-key lock: LOCK.MACQUIRE of eight keys and its release, against eight LOCK.ACQUIREs sent
- * at once and their releases. */
+/* Multi-key locks: LOCK.MACQUIRE of eight keys and its release, against eight LOCK.ACQUIREs sent at
+ * once and their releases; and of three keys with MODES, against the same three without. */
 
 #include "base/table.h"
 #include "load/comparison.h"
@@ -25,8 +25,25 @@ static const Requests singly = {
     .depth = 8,
 };
 
+#define THREE "3 {key}a {key}b {key}c {owner}"
+#define MODES " MODES READ READ WRITE"
+static const Requests with_modes = {
+    .steps = (const Step[]){{"LOCK.MACQUIRE " THREE MODES " PX 30000", "3"},
+                            {"LOCK.MRELEASE " THREE MODES, "3"},
+                            STEPS_END},
+    .depth = 1,
+};
+static const Requests without_modes = {
+    .steps = (const Step[]){{"LOCK.MACQUIRE " THREE " PX 30000", "3"},
+                            {"LOCK.MRELEASE " THREE, "3"},
+                            STEPS_END},
+    .depth = 1,
+};
+
 static const Load macquire = {"MACQUIRE", {.module = true}, &requestsKind, &together};
 static const Load acquires = {"8 ACQUIRE", {.module = true}, &requestsKind, &singly};
+static const Load modes = {"3 MODES", {.module = true}, &requestsKind, &with_modes};
+static const Load plain = {"3 plain", {.module = true}, &requestsKind, &without_modes};
 
 void multikeyMeasure(const Options *options) {
     static const Comparison counted = {
@@ -39,7 +56,13 @@ void multikeyMeasure(const Options *options) {
         .pairings = {{"CPU: MACQUIRE of 8 / 8 ACQUIREs at once", 0, 1, 0.8}},
         .times = 1500,
     };
+    static const Comparison modes_counted = {
+        .loads = {&modes, &plain},
+        .pairings = {{"instructions: 3 keys with MODES / without", 0, 1, 1.3}},
+        .times = 2000,
+    };
     tableHead("multikey", "eight keys acquired and released, by one request or by eight");
     compareInstructions(&counted, options);
     compareCpu(&timed, options);
+    compareInstructions(&modes_counted, options);
 }

@@ -14,6 +14,7 @@
 #define DEFAULT_INFO_COUNT 10
 
 #define WORD(text) text, sizeof(text) - 1
+#define ONE_EACH (-1)
 
 /* The options, and which of them exclude each other: two rows that share a bit of `excludes` cannot
  * be given together. */
@@ -22,7 +23,7 @@ static const struct optionRow {
     size_t length; /* of the name */
     enum argsOption option;
     unsigned excludes;
-    int values; /* how many arguments follow it */
+    int values; /* how many arguments follow it; ONE_EACH: as many as there are keys */
 } option_rows[] = {
     {WORD("PX"), ARGS_PX, ARGS_LEASE, 1},
     {WORD("EX"), ARGS_EX, ARGS_LEASE, 1},
@@ -38,6 +39,7 @@ static const struct optionRow {
     {WORD("REPLICAS"), ARGS_REPLICAS, ARGS_REPLICAS, 2},
     {WORD("RESET"), ARGS_RESET, ARGS_RESET, 0},
     {WORD("RELEASE"), ARGS_RELEASE, ARGS_RELEASE, 0},
+    {WORD("MODES"), ARGS_MODES, ARGS_MODES, ONE_EACH},
 };
 
 /* strcasecmp for bytes that may contain a zero. */
@@ -123,6 +125,29 @@ static int replicasOrReply(const struct args *args, RedisModuleString **values,
     return argsIntegerOrReply(args->ctx, values[1], &within, &replicas->within_ms);
 }
 
+/* The options begin after `numkeys`, the keys and the owner. */
+static int keysBefore(int first) {
+    return first - 3;
+}
+
+static int modesOrReply(const struct args *args, RedisModuleString **values, int count,
+                        struct argsOptions *options) {
+    for (int i = 0; i < count; i++) {
+        if (!findOption(values[i], ARGS_READ | ARGS_WRITE)) {
+            return replyError(args->ctx, REPLY_BAD_MODE);
+        }
+    }
+    options->modes = values;
+    return REDISMODULE_OK;
+}
+
+enum lockMode argsModeOf(const struct argsOptions *options, size_t key) {
+    if (!options->modes) {
+        return MODE_EXCLUSIVE;
+    }
+    return findOption(options->modes[key], ARGS_READ) ? MODE_READ : MODE_WRITE;
+}
+
 /* `values` are the arguments after the option. */
 static int valueOrReply(const struct args *args, enum argsOption option, RedisModuleString **values,
                         struct argsOptions *options) {
@@ -148,7 +173,8 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     case ARGS_ONCE:
     case ARGS_RESET:
     case ARGS_RELEASE:
-        break; /* words without a value */
+    case ARGS_MODES:
+        break; /* words without a value, and MODES */
     }
     return REDISMODULE_OK;
 }
@@ -183,16 +209,20 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
             return replyError(args->ctx, REPLY_SYNTAX);
         }
         options->given |= row->option;
-        if (row->values == 0) {
+        int count = row->values == ONE_EACH ? keysBefore(first) : row->values;
+        if (count == 0) {
             continue;
         }
-        if (row->values >= args->argc - at) {
+        if (count >= args->argc - at) {
             return replyError(args->ctx, REPLY_SYNTAX);
         }
-        if (valueOrReply(args, row->option, &args->argv[at + 1], options) != REDISMODULE_OK) {
+        RedisModuleString **values = &args->argv[at + 1];
+        int read = row->values == ONE_EACH ? modesOrReply(args, values, count, options)
+                                           : valueOrReply(args, row->option, values, options);
+        if (read != REDISMODULE_OK) {
             return REDISMODULE_ERR;
         }
-        at += row->values;
+        at += count;
     }
     options->wants.fenced = options->given & ARGS_FENCED;
     options->wants.lock.once = options->given & ARGS_ONCE;

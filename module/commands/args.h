@@ -33,7 +33,8 @@ enum argsOption {
     ARGS_ONCE = 1 << 10,
     ARGS_REPLICAS = 1 << 11, /* REPLICAS n ms */
     ARGS_RESET = 1 << 12,
-    ARGS_RELEASE = 1 << 13
+    ARGS_RELEASE = 1 << 13,
+    ARGS_MODES = 1 << 14 /* MODES mode [mode ...]: one for each key */
 };
 #define ARGS_LEASE (ARGS_PX | ARGS_EX | ARGS_SESSION)
 #define ARGS_ACQUIRE \
@@ -53,9 +54,10 @@ struct args {
 struct args argsOf(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 struct argsOptions {
-    unsigned given;       /* of enum argsOption */
-    struct request wants; /* the handler adds owner, mode and discipline */
-    int64_t count;        /* COUNT; default: 10 */
+    unsigned given;            /* of enum argsOption */
+    struct request wants;      /* the handler adds owner, mode and discipline */
+    int64_t count;             /* COUNT; default: 10 */
+    RedisModuleString **modes; /* MODES: one word for each key; NULL if it is not given */
 };
 
 /* Checks that this can be an owner (ownerfieldJudge). */
@@ -64,9 +66,13 @@ int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner);
 /* Reads the arguments from argv[first] on as options out of `allowed`, a set of enum argsOption. No
  * lease or wait may end after the largest time, and no lease may be longer than lock.max-lease;
  * SESSION needs a connection, which a script, a call from a module and a replica do not have.
- * Options that are not given have their defaults: lock.default-lease, and not to wait. */
+ * Options that are not given have their defaults: lock.default-lease, and not to wait. MODES is for
+ * commands whose options follow `numkeys`, the keys and an owner. */
 int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
                        struct argsOptions *options);
+
+/* The mode for the key with this index: MODE_EXCLUSIVE if MODES is not given. */
+enum lockMode argsModeOf(const struct argsOptions *options, size_t key);
 
 /* Reads the limit of a semaphore: 1 to 2^31-1, and not less than the permits that are requested. */
 int argsLimitOrReply(const struct args *args, RedisModuleString *value, struct permits *permits);

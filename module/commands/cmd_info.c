@@ -42,6 +42,7 @@ static const char *modeName(enum lockMode mode) {
 struct holderList {
     struct holds *holds;
     long length;
+    int64_t permits; /* the sum of a semaphore's */
 };
 
 static void replyUnconfirmed(struct holds *holds, RedisModuleString *owner) {
@@ -72,14 +73,18 @@ static void replyHolder(const struct holder *holder, void *data) {
     }
     replyUnconfirmed(list->holds, holder->owner);
     list->length++;
+    list->permits += holder->count;
 }
 
 static void replyHolders(struct holds *holds) {
-    struct holderList list = {holds, 0};
+    struct holderList list = {.holds = holds};
     replyFieldName(holds->ctx, "holders");
     replyListStart(holds->ctx);
     holdsEach(holds, replyHolder, &list);
     replyListEnd(holds->ctx, list.length);
+    if (holds->kind == HOLDS_SEMAPHORE) {
+        replyFieldInteger(holds->ctx, "permits", list.permits);
+    }
 }
 
 /* One waiter: the fields of an element of `waiters` in LOCK.INFO. */
@@ -89,13 +94,24 @@ struct shown {
     bool fair;
     unsigned long long client_id; /* 0: detached */
     int64_t since_ms;
-    int64_t end_ms;         /* INT64_MAX: no end */
-    struct permits permits; /* for a semaphore: what was requested */
+    int64_t end_ms;                /* INT64_MAX: no end */
+    struct permits permits;        /* for a semaphore: what was requested */
+    const struct waiter *multikey; /* NULL unless it waits for several keys */
 };
+
+static void replyKeys(RedisModuleCtx *ctx, const struct waiter *waiter) {
+    replyFieldName(ctx, "keys");
+    replyList(ctx, (long)waiter->key_count);
+    for (size_t i = 0; i < waiter->key_count; i++) {
+        replyMap(ctx, 2);
+        replyFieldString(ctx, "key", waiter->keys[i].name);
+        replyFieldText(ctx, "mode", modeName(waiter->keys[i].position.mode));
+    }
+}
 
 static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t now_ms) {
     bool is_semaphore = shown->mode == MODE_SEMAPHORE;
-    replyMap(ctx, is_semaphore ? 8 : 6);
+    replyMap(ctx, 6 + 2 * is_semaphore + (shown->multikey != NULL));
     replyFieldString(ctx, "owner", shown->owner);
     replyFieldText(ctx, "mode", modeName(shown->mode));
     replyFieldInteger(ctx, "fair", shown->fair);
@@ -115,13 +131,21 @@ static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t n
         replyFieldInteger(ctx, "permits", shown->permits.count);
         replyFieldInteger(ctx, "limit", shown->permits.limit);
     }
+    if (shown->multikey) {
+        replyKeys(ctx, shown->multikey);
+    }
 }
 
-static void replyWaiter(RedisModuleCtx *ctx, struct waiter *waiter, int64_t now_ms) {
-    struct shown shown = {
-        waiter->wants.owner,       waiter->request.mode, waiter->request.discipline == FAIR,
-        waiter->client.client_id,  waiter->since_ms,     blockedEndMs(&waiter->client, now_ms),
-        waiter->wants.lock.permits};
+static void replyWaiter(RedisModuleCtx *ctx, struct position *position, int64_t now_ms) {
+    struct waiter *waiter = waiterOfPosition(position);
+    const struct shown shown = {.owner = waiter->wants.owner,
+                                .mode = position->mode,
+                                .fair = waiter->request.discipline == FAIR,
+                                .client_id = waiter->client.client_id,
+                                .since_ms = waiter->since_ms,
+                                .end_ms = blockedEndMs(&waiter->client, now_ms),
+                                .permits = waiter->wants.lock.permits,
+                                .multikey = waiter->request.discipline == MULTIKEY ? waiter : NULL};
     replyShown(ctx, &shown, now_ms);
 }
 
@@ -139,13 +163,12 @@ struct positionList {
  * loaded since the server started or became a master. */
 static void replyPosition(const struct fairposition *position, void *data) {
     struct positionList *list = data;
-    struct shown shown = {position->owner,
-                          MODE_EXCLUSIVE,
-                          true,
-                          0,
-                          fairqueueArrival(position->ticket, list->now_ms),
-                          list->is_master ? fairqueueRestoredEnd() : position->end_ms,
-                          {0, 0}};
+    const struct shown shown = {.owner = position->owner,
+                                .mode = MODE_EXCLUSIVE,
+                                .fair = true,
+                                .since_ms = fairqueueArrival(position->ticket, list->now_ms),
+                                .end_ms =
+                                    list->is_master ? fairqueueRestoredEnd() : position->end_ms};
     replyShown(list->ctx, &shown, list->now_ms);
     list->shown++;
 }
@@ -173,7 +196,7 @@ static void replyWaiters(struct positionList *list, int64_t most) {
     struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;
     for (int64_t i = list->in_keys; position && i < shown;
          i++, position = waitqueueNext(position)) {
-        replyWaiter(list->ctx, waiterOfPosition(position), list->now_ms);
+        replyWaiter(list->ctx, position, list->now_ms);
         list->shown++;
     }
     replyListEnd(list->ctx, list->shown);
@@ -233,7 +256,7 @@ static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
         replyNull(ctx);
         return;
     }
-    replyMap(ctx, 6);
+    replyMap(ctx, 6 + (holds->kind == HOLDS_SEMAPHORE));
     replyFieldText(ctx, "mode", is_free ? "free" : kindName(holds));
     replyHolders(holds);
     replyWaiters(&list, most);

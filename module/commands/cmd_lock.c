@@ -2,7 +2,7 @@
  *
  *   LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE,                  acquire.h
  *   LOCK.SEMAPHORE, LOCK.MACQUIRE
- *   LOCK.RENEW                                                           renew.h
+ *   LOCK.RENEW, LOCK.MRENEW                                              renew.h
  *   LOCK.RELEASE, LOCK.MRELEASE, LOCK.FORCE                              release.h
  *   LOCK.CANCEL                                                          cancel.h
  *
@@ -15,6 +15,7 @@
 #include "commands/commands.h"
 #include "commands/slots.h"
 #include "common/reply.h"
+#include "core/mem.h"
 #include "grant/acquire.h"
 #include "grant/cancel.h"
 #include "grant/release.h"
@@ -102,6 +103,21 @@ int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return replyOutcome(ctx, result, &outcome);
 }
 
+/* The renewal that these options request. */
+static struct renewal cmdLockRenewalOf(RedisModuleString *owner,
+                                       const struct argsOptions *options) {
+    struct renewal renewal = {.owner = owner,
+                              .lease_ms = options->wants.lease_ms,
+                              .binding = BINDING_KEEP,
+                              .session = options->wants.session,
+                              .replicas = options->wants.replicas,
+                              .now_ms = options->wants.now_ms};
+    if (options->given & ARGS_LEASE) {
+        renewal.binding = renewal.session.client_id ? BINDING_NEW : BINDING_END;
+    }
+    return renewal;
+}
+
 /* LOCK.RENEW key owner [PX ms | EX s | SESSION] [REPLICAS n ms] */
 int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
@@ -113,15 +129,7 @@ int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         argsOptionsOrReply(&args, 3, ARGS_LEASE | ARGS_REPLICAS, &options) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    struct renewal renewal = {.owner = argv[2],
-                              .lease_ms = options.wants.lease_ms,
-                              .binding = BINDING_KEEP,
-                              .session = options.wants.session,
-                              .replicas = options.wants.replicas,
-                              .now_ms = args.now_ms};
-    if (options.given & ARGS_LEASE) {
-        renewal.binding = renewal.session.client_id ? BINDING_NEW : BINDING_END;
-    }
+    const struct renewal renewal = cmdLockRenewalOf(argv[2], &options);
     struct outcome outcome = {0};
     enum result result = renewLock(ctx, argv[1], &renewal, &outcome);
     return replyOutcome(ctx, result, &outcome);
@@ -197,12 +205,21 @@ int cancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 
 /* ---- several keys ---- */
 
-/* The arguments of both commands. */
+/* The arguments of these commands. `locks.each` is to be freed with memFree. */
 struct keysAndOwner {
-    struct multikeyNames names;
+    struct multikeyLocks locks;
     RedisModuleString *owner;
     struct argsOptions options;
 };
+
+static struct multikeyLocks locksOf(RedisModuleString **names, size_t count,
+                                    const struct argsOptions *options) {
+    struct multikeyLocks locks = {memAlloc(count * sizeof(locks.each[0])), count};
+    for (size_t i = 0; i < count; i++) {
+        locks.each[i] = (struct multikeyLock){names[i], argsModeOf(options, i)};
+    }
+    return locks;
+}
 
 /* numkeys key [key ...] owner [options out of `allowed`] */
 static int keysAndOwnerOrReply(const struct args *args, unsigned allowed,
@@ -216,40 +233,60 @@ static int keysAndOwnerOrReply(const struct args *args, unsigned allowed,
         argsOwnerOrReply(args->ctx, args->argv[2 + keys]) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }
-    given->names = (struct multikeyNames){&args->argv[2], (size_t)keys};
+    RedisModuleString **names = &args->argv[2];
     given->owner = args->argv[2 + keys];
     if (argsOptionsOrReply(args, 3 + keys, allowed, &given->options) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }
-    return slotsCheckOrReply(args->ctx, given->names.names, given->names.count);
+    if (slotsCheckOrReply(args->ctx, names, (size_t)keys) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    given->locks = locksOf(names, (size_t)keys, &given->options);
+    return REDISMODULE_OK;
 }
 
-/* LOCK.MACQUIRE numkeys key [key ...] owner [PX ms | EX s | SESSION] [BLOCK ms] [ONCE]
- *     [REPLICAS n ms] */
+/* LOCK.MACQUIRE numkeys key [key ...] owner [MODES mode [mode ...]] [PX ms | EX s | SESSION]
+ *     [BLOCK ms] [ONCE] [REPLICAS n ms] */
 int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
     struct keysAndOwner given;
-    if (keysAndOwnerOrReply(&args, ARGS_ACQUIRE, &given) != REDISMODULE_OK) {
+    if (keysAndOwnerOrReply(&args, ARGS_ACQUIRE | ARGS_MODES, &given) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
     given.options.wants.owner = given.owner;
-    given.options.wants.lock.mode = MODE_EXCLUSIVE;
+    given.options.wants.lock.mode = MODE_EXCLUSIVE; /* each lock has its own */
     given.options.wants.discipline = MULTIKEY;
     struct outcome outcome = {0};
-    enum result result = acquireLocks(ctx, &given.names, &given.options.wants, &outcome);
+    enum result result = acquireLocks(ctx, &given.locks, &given.options.wants, &outcome);
+    memFree(given.locks.each);
     return replyOutcome(ctx, result, &outcome);
 }
 
-/* LOCK.MRELEASE numkeys key [key ...] owner */
+/* LOCK.MRELEASE numkeys key [key ...] owner [MODES mode [mode ...]] */
 int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
     struct keysAndOwner given;
-    if (keysAndOwnerOrReply(&args, 0, &given) != REDISMODULE_OK) {
+    if (keysAndOwnerOrReply(&args, ARGS_MODES, &given) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
     const struct release release = {
         .owner = given.owner, .which = HOLDING_ONLY_MODE, .count = 1, .now_ms = args.now_ms};
     struct outcome outcome = {0};
-    enum result result = releaseLocks(ctx, &given.names, &release, &outcome);
+    enum result result = releaseLocks(ctx, &given.locks, &release, &outcome);
+    memFree(given.locks.each);
+    return replyOutcome(ctx, result, &outcome);
+}
+
+/* LOCK.MRENEW numkeys key [key ...] owner [PX ms | EX s | SESSION] [REPLICAS n ms] */
+int mrenewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    const struct args args = argsOf(ctx, argv, argc);
+    struct keysAndOwner given;
+    if (keysAndOwnerOrReply(&args, ARGS_LEASE | ARGS_REPLICAS, &given) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    const struct renewal renewal = cmdLockRenewalOf(given.owner, &given.options);
+    struct outcome outcome = {0};
+    enum result result = renewLocks(ctx, &given.locks, &renewal, &outcome);
+    memFree(given.locks.each);
     return replyOutcome(ctx, result, &outcome);
 }

@@ -76,10 +76,34 @@ static RedisModuleCommandArg semaphore_args[] = {
         .name = "key", .type = REDISMODULE_ARG_TYPE_KEY, .key_spec_index = 0,          \
         .flags = REDISMODULE_CMD_ARG_MULTIPLE                                          \
     }
-static RedisModuleCommandArg macquire_args[] = {
-    KEYS_ARGS,   OWNER_ARG,       LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"),
-    ONCE_OPTION, REPLICAS_OPTION, {0}};
-static RedisModuleCommandArg mrelease_args[] = {KEYS_ARGS, OWNER_ARG, {0}};
+static RedisModuleCommandArg each_mode_args[] = {
+    {.name = "read",
+     .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
+     .key_spec_index = -1,
+     .token = "READ"},
+    {.name = "write",
+     .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
+     .key_spec_index = -1,
+     .token = "WRITE"},
+    {0},
+};
+#define MODES_OPTION                                                              \
+    {                                                                             \
+        .name = "mode", .type = REDISMODULE_ARG_TYPE_ONEOF, .key_spec_index = -1, \
+        .token = "MODES", .subargs = each_mode_args,                              \
+        .flags = REDISMODULE_CMD_ARG_OPTIONAL | REDISMODULE_CMD_ARG_MULTIPLE      \
+    }
+static RedisModuleCommandArg macquire_args[] = {KEYS_ARGS,
+                                                OWNER_ARG,
+                                                MODES_OPTION,
+                                                LEASE_OPTION,
+                                                NUMBER_OPTION("BLOCK", "milliseconds"),
+                                                ONCE_OPTION,
+                                                REPLICAS_OPTION,
+                                                {0}};
+static RedisModuleCommandArg mrelease_args[] = {KEYS_ARGS, OWNER_ARG, MODES_OPTION, {0}};
+static RedisModuleCommandArg mrenew_args[] = {
+    KEYS_ARGS, OWNER_ARG, LEASE_OPTION, REPLICAS_OPTION, {0}};
 static RedisModuleCommandArg guard_args[] = {
     KEY_ARG,
     OWNER_ARG,
@@ -285,6 +309,9 @@ static const struct commandRow command_rows[] = {
     {"lock.mrelease", mreleaseCommand, "write", "write slow", -4,
      "O(log N) for each hold released or granted, N being the number of holders and waiters",
      "Releases one hold of each of several locks.", frees_keys, mrelease_args},
+    {"lock.mrenew", mrenewCommand, "write blocking", "write slow blocking", -4,
+     "O(K*log(N)), K being the number of keys and N the number of holders",
+     "Gives several held locks a new lease from now, all or none.", acquires_keys, mrenew_args},
     {"lock.guard", guardCommand, "write", "write", -4, "That of the command",
      "Runs a command if the owner holds the lock at that moment.", reads_key, guard_args},
     {"lock.info", infoCommand, "readonly", "read slow", -2,

@@ -22,6 +22,7 @@ int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int mrenewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int forceCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int cancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 

@@ -23,6 +23,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_BAD_BLOCK] = "ERR timeout is not an integer, is negative or out of range",
     [REPLY_BAD_COUNT] = "ERR count is not an integer or is negative",
     [REPLY_BAD_NUMKEYS] = "ERR numkeys is not an integer from 1 to 1024",
+    [REPLY_BAD_MODE] = "ERR each mode must be READ or WRITE",
     [REPLY_OWNER_LENGTH] = "ERR owner must be 1 to 512 bytes long",
     [REPLY_OWNER_RESERVED] =
         "ERR owner is reserved: it may not be 'mode' and may not end in ':write'",

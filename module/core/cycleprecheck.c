@@ -129,7 +129,7 @@ static void lookBehind(struct cycleprecheck *asked, struct position *position) {
     if (is_last) {
         return;
     }
-    if (position->request->mode == MODE_READ && mapIsAlone(&position->by_owner)) {
+    if (position->mode == MODE_READ && mapIsAlone(&position->by_owner)) {
         lookAtWritersBehind(asked, position);
     } else {
         lookAtAllBehind(asked, position);
@@ -170,7 +170,7 @@ static void lookBehindOwner(struct cycleprecheck *asked) {
 static void askWhetherNewcomerWaits(struct cycleprecheck *asked, struct position *position) {
     const struct waitRequest *owner = asked->owners[asked->next];
     if (waitqueueOfOwner(position->queue, owner->owner, owner->owner_length) ||
-        holds(asked, position->queue, asked->newcomer->mode)) {
+        holds(asked, position->queue, position->mode)) {
         cycleprecheckGiveUp(asked);
     }
 }

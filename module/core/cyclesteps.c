@@ -7,11 +7,29 @@
 
 #include "core/cyclereach.h"
 
-/* Whether this is a request for several keys whose owner is the only holder of this lock: such a
- * request waits for no other owner here. */
-static bool isHeldByOwner(struct cyclesearch *search, const struct waitRequest *request) {
-    return request->discipline == MULTIKEY &&
+/* Whether this is a position of a request for several keys whose owner is the only holder of this
+ * plain lock: such a request waits for no other owner here, and others wait for its hold anyway. */
+static bool isHeldAlone(struct cyclesearch *search, const struct position *position) {
+    return position->request->discipline == MULTIKEY &&
            searchSeenIn(search, search->at.queue)->alone == search->at.from + 1;
+}
+
+/* Whether this is a position of a request for several keys, to read or to write. */
+static bool mayShare(const struct position *position) {
+    return position->request->discipline == MULTIKEY && position->mode != MODE_EXCLUSIVE;
+}
+
+/* Whether the owner of this position holds the lock in any mode. */
+static bool holdsAny(const struct cyclesearch *search, const struct position *position) {
+    return search->asked.is_holder(position->queue, MODE_WRITE, position->request,
+                                   search->asked.context);
+}
+
+/* Whether this is a position of a request for several keys whose owner holds the lock: such a
+ * request waits for no other request here. */
+static bool isHeldByOwner(struct cyclesearch *search, const struct position *position) {
+    return isHeldAlone(search, position) ||
+           (mayShare(position) && searchTakeSteps(search, 1) && holdsAny(search, position));
 }
 
 /* ---- the position of an owner ---- */
@@ -92,14 +110,14 @@ static void lookForHoldersOfAsker(struct cyclesearch *search) {
     struct position *position = search->position;
     int64_t order = waitgraphIsLast(position) ? INT64_MAX : position->order;
     search->order = firstOrder(search, position->queue, search->asker, order);
-    goToHolders(search, search->asker->mode);
+    goToHolders(search, position->mode);
 }
 
 /* Begins to find the holders of what the owner in this position wants. For the asker nothing is
  * recorded as seen, here and in lookForTies: its own holds and positions do not block it, but they
  * block other owners. */
 static void lookForHolders(struct cyclesearch *search) {
-    enum lockMode mode = search->request->mode;
+    enum lockMode mode = search->position->mode;
     struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
     if (seen->holders[mode]) {
         goToNextPosition(search);
@@ -111,8 +129,10 @@ static void lookForHolders(struct cyclesearch *search) {
 
 static void leaveHolders(struct cyclesearch *search) {
     struct waitqueue *queue = search->at.queue;
-    if (search->request == search->asker && !isHeldByOwner(search, search->asker)) {
-        searchSeenIn(search, queue)->asker = search->order;
+    if (search->request == search->asker && !isHeldAlone(search, search->position)) {
+        struct waitqueueSeen *seen = searchSeenIn(search, queue);
+        seen->asker = search->order;
+        seen->asker_mode = search->position->mode;
         search->goes_ahead |= search->order != INT64_MAX;
     }
     goToNextPosition(search);
@@ -145,8 +165,8 @@ static void takeEach(struct cyclesearch *search) {
 /* Reaches the asker if it is before this order here. It can be: as an upgrade; as a fair request
  * that took over a position of its owner; or if its owner already waits here. */
 static void reachAsker(struct cyclesearch *search, enum lockMode mode, int64_t order) {
-    if (searchSeenIn(search, search->at.queue)->asker < order &&
-        rulesConflict(mode, search->asker->mode)) {
+    const struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
+    if (seen->asker < order && rulesConflict(mode, seen->asker_mode)) {
         search->at.behind = true;
         searchReach(search, search->asker);
     }
@@ -165,7 +185,7 @@ static const struct position *untiedOfAsker(const struct cyclesearch *search) {
 
 static void reachUntiedOfAsker(struct cyclesearch *search, enum lockMode mode, int64_t order) {
     const struct position *position = untiedOfAsker(search);
-    if (position && searchLooks(search) && rulesConflict(mode, position->request->mode) &&
+    if (position && searchLooks(search) && rulesConflict(mode, position->mode) &&
         standsBefore(search, position, order)) {
         search->at.behind = true;
         searchReach(search, search->asker);
@@ -174,9 +194,9 @@ static void reachUntiedOfAsker(struct cyclesearch *search, enum lockMode mode, i
 
 static void lookForTiesOfAsker(struct cyclesearch *search) {
     struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
-    enum lockMode mode = search->asker->mode;
+    enum lockMode mode = search->position->mode;
     bool is_first = waitqueueFirst(search->at.queue) == search->position;
-    if (is_first || isHeldByOwner(search, search->asker)) {
+    if (is_first || isHeldByOwner(search, search->position)) {
         goToNextPosition(search);
         return;
     }
@@ -207,12 +227,13 @@ static bool holdersAreAll(const struct cyclesearch *search, enum lockMode mode) 
 
 /* Begins to find the owners that are in the way of this request and hold nothing here. */
 static void lookForTies(struct cyclesearch *search) {
-    enum lockMode mode = search->request->mode;
+    enum lockMode mode = search->position->mode;
     struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
     bool is_asker = search->at.from == 0;
-    if (isHeldByOwner(search, search->request)) {
-        searchTakeSteps(search,
-                        1); /* as much as for each of the owner's positions among the ties */
+    if (isHeldByOwner(search, search->position)) {
+        if (!mayShare(search->position)) { /* else that has been a step already */
+            searchTakeSteps(search, 1);
+        }
         goToNextPosition(search);
         return;
     }
@@ -261,8 +282,8 @@ static void takeTie(struct cyclesearch *search) {
     const struct position *tie = waitgraphNextTie(search->graph);
     if (!tie) {
         search->stage = SEARCH_WRITERS;
-    } else if (rulesConflict(search->mode, tie->request->mode) &&
-               !wasReached(search, tie->request) && standsBefore(search, tie, search->order)) {
+    } else if (rulesConflict(search->mode, tie->mode) && !wasReached(search, tie->request) &&
+               standsBefore(search, tie, search->order)) {
         searchReach(search, tie->request);
     } else {
         searchTakeSteps(search, 1);
@@ -342,7 +363,7 @@ static unsigned modesWanted(const struct cyclesearch *search, const struct cycle
     unsigned modes = 0;
     for (; position; position = waitqueueNextOfOwner(position)) {
         if (waitgraphHas(position->request) || position->request == search->asker) {
-            modes |= 1U << position->request->mode;
+            modes |= 1U << position->mode;
         }
     }
     return modes;
@@ -360,13 +381,22 @@ static bool isHeld(const struct cyclesearch *search, const struct cyclepathEdge 
     return false;
 }
 
+/* Whether the owner at the beginning of this edge has acquired the lock since, and waits behind no
+ * request there. */
+static bool isHeldNow(const struct cyclesearch *search, const struct cyclepathEdge *edge) {
+    const struct waitRequest *of = cyclepathRequest(&search->path, edge->from);
+    const struct position *first = waitqueueOfOwner(edge->queue, of->owner, of->owner_length);
+    return first && mayShare(first) && holdsAny(search, first);
+}
+
 /* Checks one edge of the cycle: between two calls requests may have left the graph, and holds may
- * have ended. */
+ * have begun and ended. */
 static void checkOne(struct cyclesearch *search) {
     const struct cyclepathEdge *edge = search->checked;
     search->work++;
-    if (cyclepathHasChanged(&search->path, &search->at) ||
-        (!edge->behind && !isHeld(search, edge, search->checked_to))) {
+    bool exists =
+        edge->behind ? !isHeldNow(search, edge) : isHeld(search, edge, search->checked_to);
+    if (cyclepathHasChanged(&search->path, &search->at) || !exists) {
         search->has_to_restart = true;
     } else if (edge->from == 0) {
         search->result = CYCLESEARCH_CYCLE;

@@ -44,8 +44,8 @@ static const char *positionFault(const struct waitqueue *queue, const struct pos
     if ((next && next->order <= position->order) || (own && own->order <= position->order)) {
         return "positions that are out of order";
     }
-    if (position->request->mode >= MODE_COUNT) {
-        return "a request for no mode";
+    if (position->mode >= MODE_COUNT) {
+        return "a position of no mode";
     }
     if (!isIndexed(queue, position)) {
         return "a position that its owner's name does not lead to";
@@ -72,7 +72,7 @@ static void queuecheckCountOwn(struct counted *counted, const struct position *p
 
 static void countPosition(struct counted *counted, const struct position *position) {
     counted->positions++;
-    counted->by_mode[position->request->mode]++;
+    counted->by_mode[position->mode]++;
     counted->multikey += position->request->discipline == MULTIKEY;
     counted->once += position->request->once;
     counted->ties += position->is_tie;
@@ -111,7 +111,7 @@ static const char *writersFault(const struct waitqueue *queue) {
     const struct link *writer = queue->writers.first;
     for (const struct position *position = waitqueueFirst(queue); position;
          position = waitqueueNext(position)) {
-        if (rulesConflict(position->request->mode, MODE_READ)) {
+        if (rulesConflict(position->mode, MODE_READ)) {
             if (writer != &position->in_writers) {
                 return "writers in another order than all positions";
             }
@@ -119,6 +119,24 @@ static const char *writersFault(const struct waitqueue *queue) {
         }
     }
     return writer ? "a writer that has no position" : NULL;
+}
+
+/* The same for `candidates`, which has all positions that do not stand aside. */
+static const char *candidatesFault(const struct waitqueue *queue) {
+    const struct link *candidate = queue->candidates.first;
+    for (const struct position *position = waitqueueFirst(queue); position;
+         position = waitqueueNext(position)) {
+        if (position->is_aside && position->mode != MODE_READ) {
+            return "a position that stands aside though it excludes readers";
+        }
+        if (!position->is_aside) {
+            if (candidate != &position->in_candidates) {
+                return "candidates in another order than all positions";
+            }
+            candidate = candidate->next;
+        }
+    }
+    return candidate ? "a candidate that has no position" : NULL;
 }
 
 const char *queuecheckFault(const struct waitqueue *queue) {
@@ -132,5 +150,8 @@ const char *queuecheckFault(const struct waitqueue *queue) {
         countPosition(&counted, position);
     }
     const char *fault = countFault(queue, &counted);
-    return fault ? fault : writersFault(queue);
+    if (!fault) {
+        fault = writersFault(queue);
+    }
+    return fault ? fault : candidatesFault(queue);
 }

@@ -79,15 +79,16 @@ struct waitqueue *waitgraphNextWaited(struct waitgraph *graph) {
 
 /* ---- copies ---- */
 
-/* Whether the request waits for exactly what the other, of the same owner, waits for. A request in
- * another mode does not: it counts at the owner's first position, in its own mode. */
+/* Whether the request waits for exactly what the other, of the same owner, waits for. One that
+ * waits for a lock in another mode does not: it counts at the owner's first position, in its own
+ * mode. */
 static bool repeats(const struct waitRequest *request, const struct waitRequest *other) {
-    if (request->mode != other->mode || request->positions.length != other->positions.length ||
+    if (request->positions.length != other->positions.length ||
         (request->discipline == MULTIKEY) != (other->discipline == MULTIKEY)) {
         return false;
     }
     const struct position *position = waitqueueFirstOf(request), *like = waitqueueFirstOf(other);
-    while (position && position->queue == like->queue) {
+    while (position && position->queue == like->queue && position->mode == like->mode) {
         position = waitqueueNextOf(position);
         like = waitqueueNextOf(like);
     }
@@ -269,10 +270,10 @@ void waitgraphLeave(struct waitgraph *graph, struct waitRequest *request) {
  * again. */
 #define ENOUGH_PLACES 16
 
-static bool asksForNoLess(const struct position *position, const struct waitRequest *newcomer) {
+static bool asksForNoLess(const struct position *position, const struct position *own) {
     const struct waitRequest *request = position->request;
     return waitgraphHas(request) && request->discipline != MULTIKEY &&
-           (request->mode == newcomer->mode || rulesConflict(request->mode, MODE_READ));
+           (position->mode == own->mode || rulesConflict(position->mode, MODE_READ));
 }
 
 /* Whether its owner's first ENOUGH_PLACES positions here are ahead of it. */
@@ -281,7 +282,7 @@ static bool standsBehindOwn(const struct waitRequest *newcomer, const struct pos
     const struct position *position =
         waitqueueOfOwner(own->queue, newcomer->owner, newcomer->owner_length);
     while (position && position->order < own->order && count < ENOUGH_PLACES &&
-           asksForNoLess(position, newcomer)) {
+           asksForNoLess(position, own)) {
         position = waitqueueNextOfOwner(position);
         count++;
     }
@@ -294,7 +295,7 @@ static bool standsBeforeOwn(const struct waitRequest *newcomer, const struct pos
     int count = 0;
     const struct position *position = waitqueueNext(own);
     while (position && count < ENOUGH_PLACES && waitqueueSameOwner(position->request, newcomer) &&
-           asksForNoLess(position, newcomer)) {
+           asksForNoLess(position, own)) {
         position = waitqueueNext(position);
         count++;
     }

@@ -26,13 +26,13 @@ static void waitqueueCountOwn(struct position *position) {
         const struct position *next = waitqueueNextOfOwner(position);
         position->own = next ? next->own : (struct waitqueueOwn){0};
     }
-    first->own.by_mode[position->request->mode]++;
+    first->own.by_mode[position->mode]++;
     first->own.multikey += position->request->discipline == MULTIKEY;
 }
 
 static void countOwnOut(struct position *position) {
     struct position *first = firstOfSameOwner(position);
-    first->own.by_mode[position->request->mode]--;
+    first->own.by_mode[position->mode]--;
     first->own.multikey -= position->request->discipline == MULTIKEY;
     struct position *next = waitqueueNextOfOwner(position);
     if (first == position && next) {
@@ -63,11 +63,13 @@ static void removeOwn(struct position *position) {
 
 /* ---- adding and removing ---- */
 
-/* Where a position is inserted: before these, or at the end if they are NULL; and its order. */
+/* Where a position is inserted: before these, or at the end if they are NULL; its order, and its
+ * mode. */
 struct spot {
-    struct link *successor, *successor_of_writer;
+    struct link *successor, *successor_of_writer, *successor_of_candidate;
     struct position *successor_of_owner;
     int64_t order;
+    enum lockMode mode;
 };
 
 static void waitqueueInsert(struct waitqueue *queue, struct position *position,
@@ -76,13 +78,15 @@ static void waitqueueInsert(struct waitqueue *queue, struct position *position,
     position->queue = queue;
     position->request = request;
     position->order = spot->order;
+    position->mode = spot->mode;
     listInsertBefore(&queue->positions, spot->successor, &position->in_queue);
     if (waitqueueIsWriter(position)) {
         listInsertBefore(&queue->writers, spot->successor_of_writer, &position->in_writers);
     }
+    listInsertBefore(&queue->candidates, spot->successor_of_candidate, &position->in_candidates);
     listAddLast(&request->positions, &position->of_request);
     addOwn(position, spot->successor_of_owner);
-    queue->by_mode[request->mode]++;
+    queue->by_mode[position->mode]++;
     queue->multikey += request->discipline == MULTIKEY;
     queue->once += request->once;
 }
@@ -97,16 +101,21 @@ static int64_t orderBehindLast(const struct waitqueue *queue) {
     return last ? last->order + 1 : 0;
 }
 
-void waitqueueAdd(struct waitqueue *queue, struct position *position, struct waitRequest *request) {
-    const struct spot end = {NULL, NULL, NULL, orderBehindLast(queue)};
+void waitqueueAdd(struct waitqueue *queue, struct position *position, struct waitRequest *request,
+                  enum lockMode mode) {
+    const struct spot end = {.order = orderBehindLast(queue), .mode = mode};
     waitqueueInsert(queue, position, request, &end);
 }
 
 void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
-                       struct waitRequest *request) {
-    const struct spot head = {queue->positions.first, queue->writers.first,
-                              waitqueueOfOwner(queue, request->owner, request->owner_length),
-                              orderBeforeFirst(queue)};
+                       struct waitRequest *request, enum lockMode mode) {
+    const struct spot head = {.successor = queue->positions.first,
+                              .successor_of_writer = queue->writers.first,
+                              .successor_of_candidate = queue->candidates.first,
+                              .successor_of_owner =
+                                  waitqueueOfOwner(queue, request->owner, request->owner_length),
+                              .order = orderBeforeFirst(queue),
+                              .mode = mode};
     waitqueueInsert(queue, position, request, &head);
 }
 
@@ -117,9 +126,13 @@ void waitqueueRemove(struct position *position) {
     if (waitqueueIsWriter(position)) {
         listRemove(&queue->writers, &position->in_writers);
     }
+    if (!position->is_aside) {
+        listRemove(&queue->candidates, &position->in_candidates);
+    }
+    position->is_aside = false;
     listRemove(&position->request->positions, &position->of_request);
     removeOwn(position);
-    queue->by_mode[position->request->mode]--;
+    queue->by_mode[position->mode]--;
     queue->multikey -= position->request->discipline == MULTIKEY;
     queue->once -= position->request->once;
     position->queue = NULL;
@@ -127,9 +140,36 @@ void waitqueueRemove(struct position *position) {
 
 void waitqueueTakeOver(struct position *old, struct position *position,
                        struct waitRequest *request) {
-    const struct spot same = {&old->in_queue, firstWriterFrom(old), old, old->order};
+    assert(!old->is_aside);
+    const struct spot same = {.successor = &old->in_queue,
+                              .successor_of_writer = firstWriterFrom(old),
+                              .successor_of_candidate = &old->in_candidates,
+                              .successor_of_owner = old,
+                              .order = old->order,
+                              .mode = old->mode};
     waitqueueInsert(old->queue, position, request, &same);
     waitqueueRemove(old);
+}
+
+void waitqueueStandAside(struct position *position) {
+    if (!position->is_aside) {
+        listRemove(&position->queue->candidates, &position->in_candidates);
+        position->is_aside = true;
+    }
+}
+
+void waitqueueStandIn(struct position *position) {
+    struct list *candidates = &position->queue->candidates;
+    if (!position->is_aside) {
+        return;
+    }
+    struct link *successor = NULL, *link = candidates->last;
+    while (link && LIST_ELEMENT(link, struct position, in_candidates)->order > position->order) {
+        successor = link;
+        link = link->prev;
+    }
+    listInsertBefore(candidates, successor, &position->in_candidates);
+    position->is_aside = false;
 }
 
 static void moveOwnFirst(struct position *position) {
@@ -140,14 +180,20 @@ static void moveOwnFirst(struct position *position) {
     }
 }
 
+static void moveLinkFirst(struct list *list, struct link *link) {
+    listRemove(list, link);
+    listInsertBefore(list, list->first, link);
+}
+
 void waitqueueMoveFirst(struct position *position) {
-    struct list *positions = &position->queue->positions, *writers = &position->queue->writers;
-    position->order = orderBeforeFirst(position->queue);
-    listRemove(positions, &position->in_queue);
-    listInsertBefore(positions, positions->first, &position->in_queue);
+    struct waitqueue *queue = position->queue;
+    position->order = orderBeforeFirst(queue);
+    moveLinkFirst(&queue->positions, &position->in_queue);
     if (waitqueueIsWriter(position)) {
-        listRemove(writers, &position->in_writers);
-        listInsertBefore(writers, writers->first, &position->in_writers);
+        moveLinkFirst(&queue->writers, &position->in_writers);
+    }
+    if (!position->is_aside) {
+        moveLinkFirst(&queue->candidates, &position->in_candidates);
     }
     moveOwnFirst(position);
 }
@@ -158,6 +204,13 @@ static struct position *fromWriter(struct link *link) {
 
 struct position *waitqueueLastWriter(const struct waitqueue *queue) {
     return fromWriter(queue->writers.last);
+}
+
+bool waitqueueStandsBehind(const struct position *position) {
+    const struct position *first = position->mode == MODE_READ
+                                       ? fromWriter(position->queue->writers.first)
+                                       : waitqueueFirst(position->queue);
+    return first && first->order < position->order;
 }
 
 struct position *waitqueueWriterBefore(const struct position *position) {
@@ -187,7 +240,8 @@ size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t
 }
 
 /* Whether the newcomer has to wait behind a position, not counting these positions of its owner. */
-static bool standsBehindOthers(const struct waitqueue *queue, const struct waitRequest *newcomer,
+static bool standsBehindOthers(const struct waitqueue *queue,
+                               const struct waitqueueNewcomer *newcomer,
                                const struct waitqueueOwn *own) {
     if (newcomer->discipline == PLAIN) {
         return queue->multikey > own->multikey;
@@ -202,10 +256,11 @@ static bool standsBehindOthers(const struct waitqueue *queue, const struct waitR
 }
 
 /* First as if the owner had no positions here, because to find those takes a lookup. */
-bool waitqueueBlocks(const struct waitqueue *queue, const struct waitRequest *request) {
-    bool is_behind = standsBehindOthers(queue, request, &none);
-    if (!is_behind || request->mode == MODE_SEMAPHORE) {
+bool waitqueueBlocks(const struct waitqueue *queue, const struct waitqueueNewcomer *newcomer) {
+    bool is_behind = standsBehindOthers(queue, newcomer, &none);
+    if (!is_behind || newcomer->mode == MODE_SEMAPHORE) {
         return is_behind; /* for permits an owner waits behind itself too */
     }
-    return standsBehindOthers(queue, request, ownOf(queue, request->owner, request->owner_length));
+    return standsBehindOthers(queue, newcomer,
+                              ownOf(queue, newcomer->owner, newcomer->owner_length));
 }

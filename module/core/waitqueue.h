@@ -1,9 +1,9 @@
 /* The positions in the queue of one lock, in the order in which the grant pass visits them.
  *
  * This is the order of arrival, except that an upgrade is at the head (rule 2 of docs/design.md).
- * The queue knows the owner and the mode of a request, but not the waiter. Each request belongs to
- * a waiter of waiters.c. A waiter for several keys has one request, which has a position in the
- * queue of each key. Every function is O(1).
+ * The queue knows the owner of a request and in which mode it waits here, but not the waiter. Each
+ * request belongs to a waiter of waiters.c. A waiter for several keys has one request, which has a
+ * position in the queue of each key, each with a mode of its own. Every function is O(1).
  */
 #ifndef LOCK_WAITQUEUE_H
 #define LOCK_WAITQUEUE_H
@@ -28,8 +28,6 @@ enum discipline {
 struct waitRequest {
     const char *owner; /* owner_length bytes that belong to the caller */
     size_t owner_length;
-    enum lockMode mode;
-    enum discipline discipline;
     struct list positions; /* one in each of its queues, linked by `of_request` */
     /* For waitgraph.c and cyclesearch.c. */
     struct mapEntry by_requester; /* the entry in the graph; has no key if it is not in the graph */
@@ -38,6 +36,7 @@ struct waitRequest {
      * the owner's number in the path of that search. */
     uint64_t reached_in;
     size_t reached_as;
+    enum discipline discipline;
     bool is_newcomer;
     bool is_copy; /* an older request of its owner in the graph waits for the same */
     bool once;    /* ONCE: a hold that its owner already has is sufficient */
@@ -58,11 +57,14 @@ struct position {
     struct link of_request;
     struct waitqueue *queue; /* NULL if the position is in no queue */
     struct waitRequest *request;
+    enum lockMode mode;     /* in which the request waits for this lock */
     int64_t order;          /* lower than that of every position behind it in its queue */
-    struct link in_writers; /* if the request excludes readers */
+    struct link in_writers; /* if the position excludes readers */
+    struct link in_candidates;
     struct link in_ties;
     struct waitqueueOwn own; /* the counts of the owner; only in the owner's first position */
     bool is_tie;             /* the position is in the queue's `ties` */
+    bool is_aside;           /* it is not in the queue's `candidates` */
 };
 
 /* What the last search (cyclesearch.h) has seen of a queue. */
@@ -74,6 +76,7 @@ struct waitqueueSeen {
     size_t alone;               /* the only holder of the lock, if it waits for something */
     /* The order of the asker in this queue; INT64_MAX if it is at the end, or not in this queue. */
     int64_t asker;
+    enum lockMode asker_mode; /* in which the asker waits here; only if it is not at the end */
     /* For each mode of a request, all ties before this order have been visited. */
     int64_t before[MODE_COUNT];
     /* For each mode of a request, whether the holders have been visited, and whether all requests
@@ -86,6 +89,9 @@ struct waitqueueSeen {
 struct waitqueue {
     struct list positions;
     struct list writers; /* the positions that exclude readers, in the same order */
+    /* The positions that a grant pass may have to check, in the same order: all except those that
+     * stand aside. */
+    struct list candidates;
     struct map by_owner; /* all positions; those of one owner in the order of the queue */
     /* Whether a request has to wait behind others is known from these two without a walk. */
     size_t by_mode[MODE_COUNT];
@@ -110,28 +116,36 @@ static inline struct position *waitqueueFromEntry(struct mapEntry *by_owner) {
     return LIST_ELEMENT_OR_NULL(by_owner, struct position, by_owner);
 }
 
-/* Whether the request of this position excludes readers. */
+/* Whether this position excludes readers. */
 static inline bool waitqueueIsWriter(const struct position *position) {
-    return rulesConflict(position->request->mode, MODE_READ);
+    return rulesConflict(position->mode, MODE_READ);
 }
 
-/* Adds `position` for `request` at the end. The request must exist for as long as the position is
- * in the queue. */
-void waitqueueAdd(struct waitqueue *queue, struct position *position, struct waitRequest *request);
+/* Adds `position`, at which `request` waits in this mode, at the end. The request must exist for as
+ * long as the position is in the queue. */
+void waitqueueAdd(struct waitqueue *queue, struct position *position, struct waitRequest *request,
+                  enum lockMode mode);
 
 /* Adds `position` at the head, for an upgrade. */
 void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
-                       struct waitRequest *request);
+                       struct waitRequest *request, enum lockMode mode);
 
 /* Removes the position from its queue. */
 void waitqueueRemove(struct position *position);
+
+/* A position that stands aside keeps its place in the queue, but a grant pass goes on with those
+ * behind it. For readers for several keys that do not wait for this lock now. waitqueueStandAside
+ * does nothing if the position stands aside already, and waitqueueStandIn if it does not; the
+ * latter is O(1) unless positions behind it are candidates. */
+void waitqueueStandAside(struct position *position);
+void waitqueueStandIn(struct position *position);
 
 /* Moves a position to the head of its queue. To be called when its owner has acquired a hold,
  * because the request has become an upgrade. */
 void waitqueueMoveFirst(struct position *position);
 
-/* Replaces `old` in its queue by `position`, which must be in no queue. Both must be of the same
- * owner. */
+/* Replaces `old` in its queue by `position`, which must be in no queue, and has the mode of `old`.
+ * Both must be of the same owner. */
 void waitqueueTakeOver(struct position *old, struct position *position,
                        struct waitRequest *request);
 
@@ -139,6 +153,21 @@ void waitqueueTakeOver(struct position *old, struct position *position,
 static inline struct position *waitqueueFirst(const struct waitqueue *queue) {
     return waitqueueOfLink(queue->positions.first);
 }
+
+/* The first position that does not stand aside, or NULL. */
+static inline struct position *waitqueueFirstCandidate(const struct waitqueue *queue) {
+    return LIST_ELEMENT_OR_NULL(queue->candidates.first, struct position, in_candidates);
+}
+
+/* Whether the grant pass may grant this position, which is the first candidate, and does not own
+ * the lock: if it conflicts with none of the positions ahead of it, all of which are readers that
+ * stand aside. */
+static inline bool waitqueueIsNext(const struct position *candidate) {
+    return candidate->mode == MODE_READ || waitqueueFirst(candidate->queue) == candidate;
+}
+
+/* Whether a position conflicts with another one ahead of it, of any owner. */
+bool waitqueueStandsBehind(const struct position *position);
 
 /* The position behind this one, or NULL. */
 static inline struct position *waitqueueNext(const struct position *position) {
@@ -175,11 +204,19 @@ bool waitqueueSameOwner(const struct waitRequest *one, const struct waitRequest 
 /* How many positions this owner has in the queue. */
 size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t length);
 
+/* A request that is not in the queue yet. `owner` has owner_length bytes. */
+struct waitqueueNewcomer {
+    const char *owner;
+    size_t owner_length;
+    enum lockMode mode;
+    enum discipline discipline;
+};
+
 /* Whether a new request must wait behind others (rule 3). A request of any discipline except PLAIN
  * must if another owner waits in this queue for a mode that conflicts with its own; a request for
  * permits also if its own owner waits. A request of discipline PLAIN must if another owner waits
  * for several keys at once, because that request would never find all keys free if others barged
  * in. */
-bool waitqueueBlocks(const struct waitqueue *queue, const struct waitRequest *request);
+bool waitqueueBlocks(const struct waitqueue *queue, const struct waitqueueNewcomer *newcomer);
 
 #endif

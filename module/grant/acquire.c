@@ -114,11 +114,9 @@ static enum result takeFree(struct acquiring *acquiring, enum verdict verdict,
 
 static enum result beginToWait(struct acquiring *acquiring, bool at_head) {
     struct holds *holds = &acquiring->holds;
-    const struct waitersStart start = {.wants = acquiring->wants,
-                                       .names = &holds->name,
-                                       .key_count = 1,
-                                       .at_head = at_head,
-                                       .own = acquiring->own};
+    const struct waitersKey key = {holds->name, acquiring->wants->lock.mode, at_head};
+    const struct waitersStart start = {
+        .wants = acquiring->wants, .keys = &key, .key_count = 1, .own = acquiring->own};
     struct waiter *waiter;
     enum result result = waitersBegin(holds->ctx, &start, &waiter);
     if (result == RESULT_WAITING) {
@@ -141,7 +139,7 @@ static bool acquireMustStandBehind(const struct acquiring *acquiring) {
     if (acquiring->own) {
         return waitqueueFirst(&lock->queue) != &acquiring->own->keys[0].position;
     }
-    struct waitRequest newcomer = {.mode = wants->lock.mode, .discipline = wants->discipline};
+    struct waitqueueNewcomer newcomer = {.mode = wants->lock.mode, .discipline = wants->discipline};
     newcomer.owner = RedisModule_StringPtrLen(wants->owner, &newcomer.owner_length);
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
@@ -159,7 +157,7 @@ static struct waiter *otherUpgrade(struct acquiring *acquiring) {
         head = waitqueueNext(head);
         is_cancelled = head && cancelledHas(waiterOfPosition(head));
     }
-    if (!head || is_cancelled || head->request->mode != MODE_WRITE) {
+    if (!head || is_cancelled || head->mode != MODE_WRITE) {
         return NULL;
     }
     struct holdsView view;
@@ -320,15 +318,15 @@ enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name, const stru
 struct acquiringAll {
     RedisModuleCtx *ctx;
     const struct request *wants;
-    struct multikeyNames names;        /* each once */
-    struct multikey *locks;            /* open, in the order of the names */
+    struct multikeyLocks wanted;       /* each once */
+    struct multikey *locks;            /* open, in the same order */
     struct pendingreply *pendingreply; /* the reply, if REPLICAS delays it */
 };
 
 static void openAll(struct acquiringAll *acquiring) {
-    acquiring->locks = multikeyNew(acquiring->names.count);
-    for (size_t i = 0; i < acquiring->names.count; i++) {
-        multikeyOpen(acquiring->locks, acquiring->ctx, acquiring->names.names[i],
+    acquiring->locks = multikeyNew(acquiring->wanted.count);
+    for (size_t i = 0; i < acquiring->wanted.count; i++) {
+        multikeyOpen(acquiring->locks, acquiring->ctx, acquiring->wanted.each[i],
                      acquiring->wants->now_ms);
     }
 }
@@ -344,13 +342,27 @@ static enum result takeAll(struct acquiringAll *acquiring, struct outcome *outco
     return RESULT_DONE;
 }
 
-static enum result waitForAll(struct acquiringAll *acquiring) {
+/* How the wait for each of the locks begins: at the end of every queue, upgrades too, so that two
+ * such waits are in the same order wherever they meet. To be freed with memFree. */
+static struct waitersKey *waitersKeysOf(const struct multikey *locks) {
+    struct waitersKey *keys = memAlloc(locks->count * sizeof(*keys));
+    for (size_t i = 0; i < locks->count; i++) {
+        const struct multikeyKey *key = &locks->keys[i];
+        keys[i] = (struct waitersKey){key->holds->name, key->mode, .at_head = false};
+    }
+    return keys;
+}
+
+static enum result waitForAll(struct acquiringAll *acquiring, size_t in_the_way) {
     const struct multikey *locks = acquiring->locks;
+    struct waitersKey *keys = waitersKeysOf(locks);
     const struct waitersStart start = {.wants = acquiring->wants,
-                                       .names = acquiring->names.names,
-                                       .key_count = acquiring->names.count};
+                                       .keys = keys,
+                                       .key_count = locks->count,
+                                       .in_the_way = in_the_way};
     struct waiter *waiter;
     enum result result = waitersBegin(acquiring->ctx, &start, &waiter);
+    memFree(keys);
     for (size_t i = 0; result == RESULT_WAITING && i < locks->count; i++) {
         struct lock *lock = contendedOfPosition(&waiter->keys[i].position);
         blockingkeyWatch(acquiring->ctx, &lock->key, holdsNextEnd(locks->keys[i].holds),
@@ -360,16 +372,16 @@ static enum result waitForAll(struct acquiringAll *acquiring) {
 }
 
 static enum result acquireAll(struct acquiringAll *acquiring, struct outcome *outcome) {
-    size_t own = 0;
-    enum result result = multikeyJudge(acquiring->locks, acquiring->wants, &own);
+    size_t because_of = 0;
+    enum result result = multikeyJudge(acquiring->locks, acquiring->wants, &because_of);
     if (result == RESULT_DONE) {
         return takeAll(acquiring, outcome);
     }
     if (result == RESULT_BUSY) {
-        return waitForAll(acquiring);
+        return waitForAll(acquiring, because_of);
     }
     if (result == RESULT_DEADLOCK) {
-        return waitsForItself(acquiring->locks->keys[own].holds, acquiring->wants, outcome);
+        return waitsForItself(acquiring->locks->keys[because_of].holds, acquiring->wants, outcome);
     }
     return result;
 }
@@ -391,10 +403,11 @@ static void passAfterTakeOf(const struct acquiringAll *acquiring, struct lock *l
 static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
     int db = RedisModule_GetSelectedDb(acquiring->ctx);
     timesliceBegin(); /* one time slice for all */
-    for (size_t i = 0; contendedCount() > 0 && i < acquiring->names.count; i++) {
-        struct lock *lock = contendedFind(db, acquiring->names.names[i]);
+    for (size_t i = 0; contendedCount() > 0 && i < acquiring->wanted.count; i++) {
+        RedisModuleString *name = acquiring->wanted.each[i].name;
+        struct lock *lock = contendedFind(db, name);
         if (lock) {
-            passAfterTakeOf(acquiring, lock, acquiring->names.names[i]);
+            passAfterTakeOf(acquiring, lock, name);
         }
     }
     timesliceEnd();
@@ -403,10 +416,10 @@ static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
 /* RESULT_DONE, or what fairnessLoad returns for one of them. */
 static enum result loadQueues(const struct acquiringAll *acquiring) {
     int64_t now_ms = acquiring->wants->now_ms;
-    size_t count = fairqueueHasRestored(now_ms) ? acquiring->names.count : 0;
+    size_t count = fairqueueHasRestored(now_ms) ? acquiring->wanted.count : 0;
     enum result loaded = RESULT_DONE;
     for (size_t i = 0; loaded == RESULT_DONE && i < count; i++) {
-        loaded = fairnessLoad(acquiring->ctx, acquiring->names.names[i], now_ms);
+        loaded = fairnessLoad(acquiring->ctx, acquiring->wanted.each[i].name, now_ms);
     }
     return loaded;
 }
@@ -423,21 +436,31 @@ static enum result openAndAcquireAll(struct acquiringAll *acquiring, struct outc
     return result;
 }
 
-enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
+/* Whether each lock can have the side keys that its mode needs. */
+static enum result checkNames(const struct multikeyLocks *wanted) {
+    for (size_t i = 0; serverIsCluster() && i < wanted->count; i++) {
+        if (wanted->each[i].mode != MODE_EXCLUSIVE && !keynamesServeCluster(wanted->each[i].name)) {
+            return RESULT_NO_SIDE_KEYS;
+        }
+    }
+    return RESULT_DONE;
+}
+
+enum result acquireLocks(RedisModuleCtx *ctx, struct multikeyLocks *wanted,
                          const struct request *wants, struct outcome *outcome) {
     unconfirmedRequested(ctx);
     enum result ready = acksReady(ctx, &wants->replicas);
+    if (ready == RESULT_DONE) {
+        ready = checkNames(wanted);
+    }
     if (ready != RESULT_DONE) {
         return ready;
     }
-    struct acquiringAll acquiring = {.ctx = ctx, .wants = wants, .names = multikeyDistinct(names)};
+    multikeyMakeDistinct(wanted);
+    struct acquiringAll acquiring = {.ctx = ctx, .wants = wants, .wanted = *wanted};
     if (wants->session.client_id) {
         eventsWatchClients(ctx);
     }
     enum result result = loadQueues(&acquiring);
-    if (result == RESULT_DONE) {
-        result = openAndAcquireAll(&acquiring, outcome);
-    }
-    memFree(acquiring.names.names);
-    return result;
+    return result == RESULT_DONE ? openAndAcquireAll(&acquiring, outcome) : result;
 }

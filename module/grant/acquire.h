@@ -22,10 +22,11 @@
 enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct request *wants,
                         struct outcome *outcome);
 
-/* Acquires all locks, or begins to wait for all of them. `wants` must be exclusive and of
- * discipline MULTIKEY. A name that is given twice counts as one lock. With RESULT_DONE, `count` is
- * the number of locks. The other results are the same as for acquireLock. */
-enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
+/* Acquires all locks, each in its mode, or begins to wait for all of them. `wants` must be of
+ * discipline MULTIKEY; its own mode is not used. Removes duplicates from `wanted`
+ * (multikeyMakeDistinct). With RESULT_DONE, `count` is the number of locks. The other results are
+ * the same as for acquireLock. */
+enum result acquireLocks(RedisModuleCtx *ctx, struct multikeyLocks *wanted,
                          const struct request *wants, struct outcome *outcome);
 
 #endif

@@ -47,7 +47,7 @@ static void logPosition(RedisModuleCtx *ctx, struct position *position) {
                     "  position %lld: owner %.*s, %s, discipline %d, client %llu%s, ticket %lld, "
                     "deadline %lld%s%s%s%s",
                     (long long)position->order, (int)request->owner_length, request->owner,
-                    nameOfMode(request->mode), (int)request->discipline, waiter->client.client_id,
+                    nameOfMode(position->mode), (int)request->discipline, waiter->client.client_id,
                     waiter->client.bc ? "" : " (gone)", (long long)waiter->ticket,
                     (long long)blockedEndMs(&waiter->client, serverNow()),
                     position->is_tie ? ", tie" : "", request->is_newcomer ? ", newcomer" : "",
@@ -108,7 +108,7 @@ static const char *waiterFault(const struct waiter *waiter) {
         if (!blockedIsFound(&waiter->client)) {
             return "a waiter that its client does not lead to";
         }
-        return searched || waiter->request.is_newcomer || waiter->request.mode == MODE_SEMAPHORE
+        return searched || waiter->request.is_newcomer || waiter->wants.lock.mode == MODE_SEMAPHORE
                    ? NULL
                    : "a waiter that no search sees, nor is to be made from";
     }

@@ -1,6 +1,6 @@
 /* The decisions and grants of multi-key locks.
  *
- *   multikeyDistinct                           removes duplicate names
+ *   multikeyMakeDistinct                       removes duplicate names
  *   multikeyNew, multikeyOpen, multikeyClose   create, open and close the handles
  *   multikeyJudge, multikeyTake                check and acquire the locks, for acquire.c
  *   multikeyGrant                              grants the locks to a waiter, for pass.c
@@ -16,23 +16,26 @@
 #include "server/server.h"
 #include "server/timeslice.h"
 
-struct multikeyNames multikeyDistinct(const struct multikeyNames *given) {
-    struct multikeyNames distinct = {memAlloc(given->count * sizeof(given->names[0])), 0};
-    struct mapEntry *entries = memAlloc(given->count * sizeof(*entries));
+void multikeyMakeDistinct(struct multikeyLocks *locks) {
+    struct mapEntry *entries = memAlloc(locks->count * sizeof(*entries)), *known;
     struct map seen = {0};
-    for (size_t i = 0; i < given->count; i++) {
+    size_t distinct = 0;
+    for (size_t i = 0; i < locks->count; i++) {
         size_t length;
-        const char *bytes = RedisModule_StringPtrLen(given->names[i], &length);
-        if (!mapFind(&seen, bytes, length)) {
-            mapAdd(&seen, &entries[distinct.count], bytes, length);
-            distinct.names[distinct.count++] = given->names[i];
+        const struct multikeyLock lock = locks->each[i];
+        const char *bytes = RedisModule_StringPtrLen(lock.name, &length);
+        if (!(known = mapFind(&seen, bytes, length))) {
+            mapAdd(&seen, &entries[distinct], bytes, length);
+            locks->each[distinct++] = lock;
+        } else if (lock.mode == MODE_WRITE) {
+            locks->each[known - entries].mode = MODE_WRITE;
         }
     }
-    for (size_t i = 0; i < distinct.count; i++) {
+    for (size_t i = 0; i < distinct; i++) {
         mapRemove(&seen, &entries[i]);
     }
     memFree(entries);
-    return distinct;
+    locks->count = distinct;
 }
 
 struct multikey *multikeyNew(size_t room) {
@@ -41,10 +44,11 @@ struct multikey *multikeyNew(size_t room) {
     return locks;
 }
 
-void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, RedisModuleString *name,
+void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, struct multikeyLock lock,
                   int64_t now_ms) {
     struct multikeyKey *key = &locks->keys[locks->count++];
-    enum holdsKind kind = holdsOpenToWrite(&key->opened, ctx, name, now_ms);
+    key->mode = lock.mode;
+    enum holdsKind kind = holdsOpenToWrite(&key->opened, ctx, lock.name, now_ms);
     if (kind == HOLDS_WRONG_TYPE) {
         holdsClose(&key->opened);
     } else {
@@ -54,8 +58,10 @@ void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, RedisModuleString
 }
 
 /* Adds a lock that the caller has opened, and closes. */
-static void addOpen(struct multikey *locks, struct holds *holds) {
-    locks->keys[locks->count++].holds = holds;
+static void addOpen(struct multikey *locks, struct holds *holds, enum lockMode mode) {
+    struct multikeyKey *key = &locks->keys[locks->count++];
+    key->holds = holds;
+    key->mode = mode;
 }
 
 void multikeyClose(struct multikey *locks) {
@@ -71,22 +77,36 @@ static struct lock *lockOf(const struct multikeyKey *key) {
     return contendedFindHere(key->holds->ctx, key->holds->name);
 }
 
-/* The decision for one lock by its holds only, without its queue. */
-static enum result judgeHolds(struct multikeyKey *key, const struct request *wants) {
+/* Whether the lock can be read and changed, and its leases be written. */
+static enum result checkKey(const struct multikeyKey *key, const struct request *each) {
     enum result checked = holdingCheck(key->holds);
+    if (checked != RESULT_DONE || key->mode == MODE_EXCLUSIVE) {
+        return checked;
+    }
+    return holdsSidesAreHere(key->holds) ? holdingCheckSides(key->holds, each) : RESULT_TRY_AGAIN;
+}
+
+/* The decision for one lock by its holds only, without its queue. `each` is the request for one
+ * lock after the other; its mode is changed to that for this lock. */
+static enum result judgeHolds(struct multikeyKey *key, struct request *each) {
+    each->lock.mode = key->mode;
+    enum result checked = checkKey(key, each);
+    if (checked == RESULT_DONE) {
+        key->verdict = holdingDecide(key->holds, each);
+    }
+    holdsCloseLeases(key->holds); /* two locks may share them */
     if (checked != RESULT_DONE) {
         return checked;
     }
-    key->verdict = holdingDecide(key->holds, wants);
-    holdsCloseLeases(key->holds); /* two locks may share them */
     switch (key->verdict) {
     case VERDICT_GRANT:
     case VERDICT_ADD: /* of semaphores only */
     case VERDICT_HELD:
         break;
     case VERDICT_REENTER:
-        return holdsCount(key->holds, wants->owner) < RULES_MAX_HOLDS ? RESULT_DONE
-                                                                      : RESULT_TOO_MANY_HOLDS;
+        return holdsOwn(key->holds, each->owner, key->mode) < RULES_MAX_HOLDS
+                   ? RESULT_DONE
+                   : RESULT_TOO_MANY_HOLDS;
     case VERDICT_WAIT:
     case VERDICT_UPGRADE:
         return RESULT_BUSY;
@@ -111,22 +131,23 @@ static bool multikeyMustStandBehind(const struct multikeyKey *key, RedisModuleSt
     if (!lock || key->verdict != VERDICT_GRANT) { /* what the owner already has always fits */
         return false;
     }
-    struct waitRequest newcomer = {.mode = MODE_EXCLUSIVE, .discipline = MULTIKEY};
+    struct waitqueueNewcomer newcomer = {.mode = key->mode, .discipline = MULTIKEY};
     newcomer.owner = RedisModule_StringPtrLen(owner, &newcomer.owner_length);
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
 
-enum result multikeyJudge(struct multikey *locks, const struct request *wants, size_t *own) {
+enum result multikeyJudge(struct multikey *locks, const struct request *wants, size_t *because_of) {
+    struct request each = *wants;
     enum result result = RESULT_DONE;
     for (size_t i = 0; i < locks->count; i++) {
         struct multikeyKey *key = &locks->keys[i];
-        enum result one = judgeHolds(key, wants);
+        enum result one = judgeHolds(key, &each);
         if (one == RESULT_DONE && multikeyMustStandBehind(key, wants->owner)) {
             one = RESULT_BUSY;
         }
         if (outweighs(one, result)) {
             result = one;
-            *own = i;
+            *because_of = i;
         }
     }
     return result;
@@ -134,19 +155,20 @@ enum result multikeyJudge(struct multikey *locks, const struct request *wants, s
 
 void multikeyTake(struct multikey *locks, const struct request *wants,
                   struct pendingreply *pendingreply) {
+    struct request each = *wants;
     for (size_t i = 0; i < locks->count; i++) {
         const struct multikeyKey *key = &locks->keys[i];
-        int64_t count = holdingTake(key->holds, wants, key->verdict, pendingreply);
+        each.lock.mode = key->mode;
+        int64_t count = holdingTake(key->holds, &each, key->verdict, pendingreply);
         RedisModule_Assert(count > 0); /* all have been judged, and no key occurs twice */
+        if (key->mode != MODE_EXCLUSIVE) {
+            holdsCloseLeases(key->holds);
+        }
         (void)failpoint(FAILPOINT_MULTIKEY_BETWEEN);
     }
 }
 
 /* ---- for the grant pass: whether a waiter fits ---- */
-
-static bool isAtHead(const struct position *position) {
-    return waitqueueFirst(position->queue) == position;
-}
 
 /* Whether a client could write this key now. In a cluster one key of a slot may have moved to
  * another node already. */
@@ -155,11 +177,11 @@ static bool isServed(RedisModuleCtx *ctx, RedisModuleString *name) {
 }
 
 /* The same as judgeHolds, for a waiter that is in all the queues. */
-static enum result judgeWanted(struct multikeyKey *key, const struct waiter *waiter,
+static enum result judgeWanted(struct multikeyKey *key, struct request *each,
                                const struct waiterKey *wanted) {
-    enum result result = judgeHolds(key, &waiter->wants);
-    bool has_to_be_first = result == RESULT_DONE && key->verdict == VERDICT_GRANT;
-    return has_to_be_first && !isAtHead(&wanted->position) ? RESULT_BUSY : result;
+    enum result result = judgeHolds(key, each);
+    bool keeps_order = result == RESULT_DONE && key->verdict == VERDICT_GRANT;
+    return keeps_order && waitqueueStandsBehind(&wanted->position) ? RESULT_BUSY : result;
 }
 
 static bool isOpen(const struct holds *holds, const struct waiterKey *wanted) {
@@ -170,18 +192,18 @@ static bool isOpen(const struct holds *holds, const struct waiterKey *wanted) {
  * caller of the pass has checked that its key may be written. For any other key that check comes
  * before it is opened: it is a write in another way, which on Redis 7.0 may find the key expired,
  * and free it under an open handle. */
-static enum result multikeyLookAtOne(struct holds *holds, const struct waiter *waiter,
+static enum result multikeyLookAtOne(struct holds *holds, struct request *each,
                                      struct waiterKey *wanted) {
-    struct multikeyKey key = {.holds = holds};
+    struct multikeyKey key = {.holds = holds, .mode = wanted->position.mode};
     if (isOpen(holds, wanted)) {
-        return judgeWanted(&key, waiter, wanted);
+        return judgeWanted(&key, each, wanted);
     }
     if (!isServed(holds->ctx, wanted->name)) {
         return RESULT_BUSY;
     }
     key.holds = &key.opened;
     holdsOpenToWrite(&key.opened, holds->ctx, wanted->name, holds->now_ms);
-    enum result result = judgeWanted(&key, waiter, wanted);
+    enum result result = judgeWanted(&key, each, wanted);
     holdsClose(&key.opened);
     if (result == RESULT_KEY_IN_USE) {
         struct lock *lock = contendedOfPosition(&wanted->position);
@@ -198,13 +220,17 @@ static enum result multikeyLookAtOne(struct holds *holds, const struct waiter *w
  * lock does not fit, a pass opens only this one, for any number of keys. And since nobody acquires
  * a free lock whose head waits for several, all passes together open each lock about once. */
 static enum result lookAtEach(struct holds *holds, struct waiter *waiter) {
+    struct request each = waiter->wants;
     enum result result = RESULT_DONE;
-    for (size_t i = 0; result == RESULT_DONE && i < waiter->key_count; i++) {
-        result = multikeyLookAtOne(holds, waiter, &waiter->keys[waiter->in_the_way]);
-        if (result == RESULT_DONE) {
-            waiter->in_the_way = (waiter->in_the_way + 1) % waiter->key_count;
+    size_t at = waiter->in_the_way;
+    for (size_t i = 0; i < waiter->key_count; i++) {
+        result = multikeyLookAtOne(holds, &each, &waiter->keys[at]);
+        if (result != RESULT_DONE) {
+            break;
         }
+        at = (at + 1) % waiter->key_count;
     }
+    waitersNoteInTheWay(waiter, at);
     return result;
 }
 
@@ -214,10 +240,12 @@ static enum result lookAtEach(struct holds *holds, struct waiter *waiter) {
 static struct multikey *openFor(struct holds *holds, const struct waiter *waiter) {
     struct multikey *locks = multikeyNew(waiter->key_count);
     for (size_t i = 0; i < waiter->key_count; i++) {
-        if (isOpen(holds, &waiter->keys[i])) {
-            addOpen(locks, holds);
+        const struct waiterKey *wanted = &waiter->keys[i];
+        if (isOpen(holds, wanted)) {
+            addOpen(locks, holds, wanted->position.mode);
         } else {
-            multikeyOpen(locks, holds->ctx, waiter->keys[i].name, holds->now_ms);
+            const struct multikeyLock lock = {wanted->name, wanted->position.mode};
+            multikeyOpen(locks, holds->ctx, lock, holds->now_ms);
         }
     }
     return locks;
@@ -226,8 +254,9 @@ static struct multikey *openFor(struct holds *holds, const struct waiter *waiter
 /* Decides on them again, together: on Redis 7.0 a lease may have expired since each was checked.
  * Equivalent: no test can hit the one moment in between. */
 static bool stillFit(struct multikey *locks, const struct waiter *waiter) {
+    struct request each = waiter->wants;
     for (size_t i = 0; i < locks->count; i++) {
-        if (judgeWanted(&locks->keys[i], waiter, &waiter->keys[i]) != RESULT_DONE) {
+        if (judgeWanted(&locks->keys[i], &each, &waiter->keys[i]) != RESULT_DONE) {
             return false;
         }
     }
@@ -287,6 +316,11 @@ bool multikeyGrant(struct holds *holds, struct waiter *waiter) {
     enum result result = lookAtEach(holds, waiter);
     if (result == RESULT_TOO_MANY_HOLDS) {
         waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
+        return true;
+    }
+    if (result == RESULT_TRY_AGAIN &&
+        waiter->keys[waiter->in_the_way].position.mode != MODE_EXCLUSIVE) {
+        waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
         return true;
     }
     return result == RESULT_DONE && grantAll(holds, waiter);

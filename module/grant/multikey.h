@@ -1,9 +1,9 @@
 /* Multi-key locks: one owner acquires several locks, all or none. The locks are opened, checked and
  * acquired together.
  *
- * A request for several keys is exclusive for each of them. It fits if, for every lock, it fits the
+ * A request for several keys has a mode for each of them. It fits if, for every lock, it fits the
  * holds (rule 1) and need not wait behind another request (rule 3). A lock that the owner already
- * holds always fits (rule 2). The rules are in docs/design.md.
+ * holds need not wait behind others (rule 2). The rules are in docs/design.md.
  */
 #ifndef LOCK_MULTIKEY_H
 #define LOCK_MULTIKEY_H
@@ -17,19 +17,25 @@
 #include "redismodule.h"
 #include "waits/contended.h"
 
-/* The names of a command's locks. */
-struct multikeyNames {
-    RedisModuleString **names;
+/* One lock of a command: MODE_READ, MODE_WRITE or MODE_EXCLUSIVE. */
+struct multikeyLock {
+    RedisModuleString *name;
+    enum lockMode mode;
+};
+
+struct multikeyLocks {
+    struct multikeyLock *each;
     size_t count;
 };
 
-/* Returns the names without duplicates, because a name that is given twice counts as one lock. The
- * caller must free `names` with memFree; its elements are not copied. */
-struct multikeyNames multikeyDistinct(const struct multikeyNames *given);
+/* Removes duplicates, because a name that is given twice counts as one lock: to write, unless it is
+ * given twice to read. */
+void multikeyMakeDistinct(struct multikeyLocks *locks);
 
 struct multikeyKey {
     struct holds *holds; /* `opened`, or a handle of the caller */
     struct holds opened;
+    enum lockMode mode;
     enum verdict verdict; /* set by multikeyJudge */
 };
 
@@ -41,12 +47,12 @@ struct multikey {
 /* Returns a new struct with room for this many keys. To be freed with multikeyClose. */
 struct multikey *multikeyNew(size_t room);
 
-/* Opens one more lock to write, in the selected database. `name` must outlive `locks`. Keys that
+/* Opens one more lock to write, in the selected database. Its name must outlive `locks`. Keys that
  * the opening of another lock may delete are closed again. These are the leases of a read-write
  * lock or a semaphore, because two locks may share their side keys (`a` and `{a}`) and expired
  * leases are removed on opening; they are opened again when they are needed. And a key that is not
  * a lock, because it may be another lock's side key. */
-void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, RedisModuleString *name,
+void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, struct multikeyLock lock,
                   int64_t now_ms);
 
 /* Closes the locks that multikeyOpen has opened, and frees the struct. */
@@ -56,11 +62,12 @@ void multikeyClose(struct multikey *locks);
  *
  *   RESULT_DONE        it can
  *   RESULT_BUSY        it must wait
- *   RESULT_DEADLOCK    it would wait for itself, because it holds the lock with the index `*own` as
- *                      another kind of lock
+ *   RESULT_DEADLOCK    it would wait for itself, because it holds one of them as another kind of
+ * lock
  *
- * or RESULT_WRONG_TYPE, RESULT_TRY_AGAIN, RESULT_KEY_IN_USE, RESULT_TOO_MANY_HOLDS. */
-enum result multikeyJudge(struct multikey *locks, const struct request *wants, size_t *own);
+ * or RESULT_WRONG_TYPE, RESULT_TRY_AGAIN, RESULT_KEY_IN_USE, RESULT_TOO_MANY_HOLDS. If it is not
+ * RESULT_DONE, `*because_of` is the index of a lock with this result. */
+enum result multikeyJudge(struct multikey *locks, const struct request *wants, size_t *because_of);
 
 /* Acquires all locks. To be called after multikeyJudge has returned RESULT_DONE. `pendingreply` as
  * for holdingTake. */
@@ -69,8 +76,8 @@ void multikeyTake(struct multikey *locks, const struct request *wants,
 
 /* For the grant pass of the lock of `holds`. If the request of the waiter, which waits for several
  * keys, fits now, grants all of them. Returns whether the waiter no longer waits, because it was
- * granted the locks, or because its wait was ended when its hold count would have exceeded the
- * limit. */
+ * granted the locks, or because its wait was ended: its hold count would have exceeded the limit,
+ * or the leases of one of its locks are being moved to another node. */
 bool multikeyGrant(struct holds *holds, struct waiter *waiter);
 
 #endif

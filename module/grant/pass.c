@@ -85,11 +85,9 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     return true;
 }
 
-/* Whether rule 2 puts the wait at the head. Waits for several keys keep the same order in all
- * queues. */
+/* Whether rule 2 puts the wait, which is for one key, at the head. */
 static bool isUpgrade(struct holds *holds, const struct waiter *waiter) {
-    return waiter->request.discipline != MULTIKEY &&
-           holdingDecide(holds, &waiter->wants) == VERDICT_UPGRADE;
+    return holdingDecide(holds, &waiter->wants) == VERDICT_UPGRADE;
 }
 
 /* What is known about an owner's waits for one key, of which it may have thousands: all that make
@@ -120,17 +118,18 @@ static bool isBeforeOthers(const struct position *position, struct unfitWaits *u
 
 /* Grants the wait if it fits, or moves it to the head if it is an upgrade. Returns whether it has
  * ended. */
-static bool grantOrNote(struct holds *holds, struct waiter *waiter, struct unfitWaits *unfit) {
-    const struct waitRequest *request = &waiter->request;
-    enum unfit *of_kind = &unfit->by_request[request->mode][request->once][waiter->wants.fenced];
+static bool grantOrNote(struct holds *holds, struct position *position, struct unfitWaits *unfit) {
+    struct waiter *waiter = waiterOfPosition(position);
+    bool once = waiter->request.once;
+    enum unfit *of_kind = &unfit->by_request[position->mode][once][waiter->wants.fenced];
     if (*of_kind == UNFIT_UNKNOWN) {
         if (grantIfFits(holds, waiter)) {
             return true;
         }
         *of_kind = isUpgrade(holds, waiter) ? UNFIT_UPGRADE : UNFIT_WAITS;
     }
-    if (*of_kind == UNFIT_UPGRADE && !isBeforeOthers(&waiter->keys[0].position, unfit)) {
-        waitersMoveFirst(waiter);
+    if (*of_kind == UNFIT_UPGRADE && !isBeforeOthers(position, unfit)) {
+        waitersMoveFirst(holds->ctx, position);
     }
     return false;
 }
@@ -146,9 +145,9 @@ static bool lookAtReentry(struct holds *holds, struct position *position,
         return true;
     }
     if (waiter->request.discipline == MULTIKEY) {
-        return grantIfFits(holds, waiter);
+        return grantIfFits(holds, waiter); /* it keeps the same order in all queues */
     }
-    bool granted = grantOrNote(holds, waiter, unfit);
+    bool granted = grantOrNote(holds, position, unfit);
     if (granted) {
         *unfit = (struct unfitWaits){0};
     }
@@ -159,7 +158,7 @@ static bool lookAtReentry(struct holds *holds, struct position *position,
  * like any other; but with ONCE it may have enough now. Returns whether the wait has ended. */
 static bool lookAtRepeat(struct holds *holds, struct position *position, int64_t own) {
     struct waiter *waiter = waiterOfPosition(position);
-    return waiter->request.mode == MODE_SEMAPHORE && waiter->wants.lock.once &&
+    return position->mode == MODE_SEMAPHORE && waiter->wants.lock.once &&
            waiter->wants.lock.permits.count <= own && grantIfFits(holds, waiter);
 }
 
@@ -170,8 +169,7 @@ static bool lookAtOwn(struct holds *holds, struct position *position, int64_t pe
     if (holds->kind == HOLDS_SEMAPHORE) {
         return lookAtRepeat(holds, position, permits);
     }
-    return waiterOfPosition(position)->request.mode != MODE_SEMAPHORE &&
-           lookAtReentry(holds, position, unfit);
+    return position->mode != MODE_SEMAPHORE && lookAtReentry(holds, position, unfit);
 }
 
 static int64_t permitsOf(struct holds *holds, RedisModuleString *owner) {
@@ -217,12 +215,19 @@ static void lookAtAllAgain(struct lock *lock) {
     contendedOwnWaitsLeft(lock);
 }
 
+/* The next position that may be granted, or NULL. */
+static struct position *nextToGrant(const struct lock *lock) {
+    struct position *candidate = waitqueueFirstCandidate(&lock->queue);
+    return candidate && waitqueueIsNext(candidate) ? candidate : NULL;
+}
+
 /* Grants waiters from the head on, as long as they fit, each with its owner's other waits here.
- * Returns false if the time slice ended first. */
+ * Goes on behind readers that turn out to wait for another of their keys. Returns false if the time
+ * slice ended first. */
 static bool grantFromHead(struct holds *holds, struct lock *lock) {
-    struct position *head;
-    while ((head = waitqueueFirst(&lock->queue))) {
-        struct waiter *waiter = waiterOfPosition(head);
+    struct position *next;
+    while ((next = nextToGrant(lock))) {
+        struct waiter *waiter = waiterOfPosition(next);
         if (!cancelledEndIf(holds->ctx, waiter)) {
             RedisModuleString *owner = waiter->wants.owner;
             RedisModule_RetainString(NULL, owner); /* outlives the waiter */
@@ -233,7 +238,7 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
             if (is_cut) {
                 lookAtAllAgain(lock); /* the owner's other waits are still to be checked */
             }
-            if (!granted || is_cut) {
+            if (is_cut || (!granted && !next->is_aside)) {
                 return !granted;
             }
         }
@@ -339,6 +344,18 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
                                                 : grantToFewHolders(holds, lock);
 }
 
+/* The only holder of a read-write lock may wait here to write several keys, anywhere in the queue:
+ * its wait keeps its place, although no other request is in its way. Returns false if the time
+ * slice ended first. */
+static bool grantToOnlyHolder(struct holds *holds, struct lock *lock) {
+    const size_t most_fields = 3; /* the mode, and both holds of one owner */
+    if (holds->kind != HOLDS_READ_WRITE || lock->queue.multikey == 0 ||
+        holdsFieldCount(holds) > most_fields) {
+        return true;
+    }
+    return grantToFewHolders(holds, lock);
+}
+
 /* ---- the pass ---- */
 
 /* The pass, after what has happened to the lock since the last one. Clears all flags, except those
@@ -376,7 +393,8 @@ static bool passOver(struct holds *holds, struct lock *lock) {
     }
     blockingkeyTakeNote(&lock->key, BLOCKINGKEY_EDITED);
     contendedOwnWaitsSeen(lock);
-    return holds->kind == HOLDS_WRONG_TYPE || grantFromHead(holds, lock);
+    return holds->kind == HOLDS_WRONG_TYPE ||
+           (grantToOnlyHolder(holds, lock) && grantFromHead(holds, lock));
 }
 
 void passRun(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {

@@ -27,6 +27,21 @@
 #include "waits/contended.h"
 #include "waits/latches.h"
 
+static enum holdingWhich releaseWhichOf(enum lockMode mode) {
+    switch (mode) {
+    case MODE_READ:
+        return HOLDING_READ;
+    case MODE_WRITE:
+        return HOLDING_WRITE;
+    case MODE_SEMAPHORE:
+        return HOLDING_PERMITS;
+    case MODE_EXCLUSIVE:
+    case MODE_COUNT:
+        break;
+    }
+    return HOLDING_ONLY_MODE;
+}
+
 /* ---- one lock ---- */
 
 /* How much of a lost hold is still there: some of its permits may have been released already, by
@@ -96,9 +111,10 @@ enum result releaseForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_t n
 /* ---- several locks ---- */
 
 /* Whether the owner has a hold on this lock to release. */
-static enum result releaseCheck(struct holds *holds, RedisModuleString *owner) {
+static enum result releaseCheck(struct holds *holds, RedisModuleString *owner,
+                                enum lockMode which) {
     enum lockMode mode;
-    enum result chosen = holdingModeOf(holds, owner, HOLDING_ONLY_MODE, &mode);
+    enum result chosen = holdingModeOf(holds, owner, releaseWhichOf(which), &mode);
     if (chosen != RESULT_DONE) {
         return chosen;
     }
@@ -107,27 +123,27 @@ static enum result releaseCheck(struct holds *holds, RedisModuleString *owner) {
     return view.own[mode] > 0 ? RESULT_DONE : RESULT_NOT_HELD;
 }
 
-static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyNames *locks,
+static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyLocks *locks,
                             const struct release *release) {
     enum result result = RESULT_DONE;
     for (size_t i = 0; result == RESULT_DONE && i < locks->count; i++) {
         struct holds holds;
         /* To write, because that removes expired holds. */
-        holdsOpenToWrite(&holds, ctx, locks->names[i], release->now_ms);
-        result = releaseCheck(&holds, release->owner);
+        holdsOpenToWrite(&holds, ctx, locks->each[i].name, release->now_ms);
+        result = releaseCheck(&holds, release->owner, locks->each[i].mode);
         holdsClose(&holds);
     }
     return result;
 }
 
-/* Returns whether a waiter may fit now. Counts in `*freed` the locks that the owner no longer
- * holds, in the only mode that it had. */
-static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struct release *release,
-                       int64_t *freed) {
+/* Returns whether a waiter may fit now. Counts in `*freed` the locks that the owner no longer holds
+ * in this mode. */
+static bool releaseOne(RedisModuleCtx *ctx, const struct multikeyLock *lock,
+                       const struct release *release, int64_t *freed) {
     struct holds holds;
     enum lockMode mode;
-    holdsOpenToWrite(&holds, ctx, name, release->now_ms);
-    enum result chosen = holdingModeOf(&holds, release->owner, HOLDING_ONLY_MODE, &mode);
+    holdsOpenToWrite(&holds, ctx, lock->name, release->now_ms);
+    enum result chosen = holdingModeOf(&holds, release->owner, releaseWhichOf(lock->mode), &mode);
     int64_t left = -1;
     if (chosen == RESULT_DONE) {
         const struct holdingRelease one = {release->owner, mode, release->count, false};
@@ -138,14 +154,14 @@ static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struc
     return chosen == RESULT_DONE && holdingFrees(mode, left);
 }
 
-/* Moves the names of the locks to hand off to the front. Returns how many there are. One handle is
+/* Moves the locks to hand off to the front. Returns how many there are. One handle is
  * open at a time, because two locks may share their side keys. */
-static size_t releaseEach(RedisModuleCtx *ctx, struct multikeyNames *locks,
+static size_t releaseEach(RedisModuleCtx *ctx, struct multikeyLocks *locks,
                           const struct release *release, int64_t *freed) {
     size_t count = 0;
     for (size_t i = 0; i < locks->count; i++) {
-        if (releaseOne(ctx, locks->names[i], release, freed)) {
-            locks->names[count++] = locks->names[i];
+        if (releaseOne(ctx, &locks->each[i], release, freed)) {
+            locks->each[count++] = locks->each[i];
         }
     }
     return count;
@@ -158,39 +174,23 @@ static void releaseHandOff(RedisModuleCtx *ctx, RedisModuleString *name, int64_t
     holdsClose(&holds);
 }
 
-enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
+enum result releaseLocks(RedisModuleCtx *ctx, struct multikeyLocks *locks,
                          const struct release *release, struct outcome *outcome) {
-    struct multikeyNames distinct = multikeyDistinct(names);
-    enum result result = checkAll(ctx, &distinct, release);
+    multikeyMakeDistinct(locks);
+    enum result result = checkAll(ctx, locks, release);
     size_t count = 0;
     if (result == RESULT_DONE) {
-        count = releaseEach(ctx, &distinct, release, &outcome->count);
+        count = releaseEach(ctx, locks, release, &outcome->count);
     }
     timesliceBegin(); /* one time slice for all */
     for (size_t i = 0; i < count; i++) {
-        releaseHandOff(ctx, distinct.names[i], release->now_ms);
+        releaseHandOff(ctx, locks->each[i].name, release->now_ms);
     }
     timesliceEnd();
-    memFree(distinct.names);
     return result;
 }
 
 /* ---- lost grants ---- */
-
-static enum holdingWhich releaseWhichOf(enum lockMode mode) {
-    switch (mode) {
-    case MODE_READ:
-        return HOLDING_READ;
-    case MODE_WRITE:
-        return HOLDING_WRITE;
-    case MODE_SEMAPHORE:
-        return HOLDING_PERMITS;
-    case MODE_EXCLUSIVE:
-    case MODE_COUNT:
-        break;
-    }
-    return HOLDING_ONLY_MODE;
-}
 
 /* Removes the record before the release: the lock may be handed to another wait of the same owner,
  * which is a new hold. */

@@ -60,29 +60,95 @@ static enum result renewAwaitReplicas(RedisModuleCtx *ctx, const struct renewal 
     return acksBegin(ctx, &answer);
 }
 
+/* Whether the server renews leases now, for a renewal that replicas may have to acknowledge. */
+static enum result checkRenewal(RedisModuleCtx *ctx, const struct renewal *renewal) {
+    return quarantineKeepsRenewal(renewal->now_ms) ? RESULT_STALLED
+                                                   : acksReady(ctx, &renewal->replicas);
+}
+
+/* NULL: the command replies. */
+static struct pendingreply *renewNewAnswer(const struct renewal *renewal) {
+    const struct requestSession none = {0};
+    return renewal->replicas.count > 0 ? pendingreplyNew(&none, PENDINGREPLY_RENEWAL) : NULL;
+}
+
+/* The end of a renewal: begins to wait for the replicas, or drops the pending reply. */
+static enum result replyOrAwait(RedisModuleCtx *ctx, const struct renewal *renewal,
+                                struct pendingreply *pendingreply, enum result result,
+                                const struct outcome *outcome) {
+    if (result == RESULT_DONE && pendingreply) {
+        return renewAwaitReplicas(ctx, renewal, pendingreply, outcome);
+    }
+    if (pendingreply) {
+        pendingreplyDrop(pendingreply);
+    }
+    return result;
+}
+
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome) {
-    if (quarantineKeepsRenewal(renewal->now_ms)) {
-        return RESULT_STALLED;
-    }
     struct holds holds;
-    enum result ready = acksReady(ctx, &renewal->replicas);
+    enum result ready = checkRenewal(ctx, renewal);
     if (ready != RESULT_DONE) {
         return ready;
     }
-    const struct requestSession none = {0};
-    struct pendingreply *pendingreply =
-        renewal->replicas.count > 0 ? pendingreplyNew(&none, PENDINGREPLY_RENEWAL) : NULL;
+    struct pendingreply *pendingreply = renewNewAnswer(renewal);
     ledgerConfirmed(ctx, name, renewal->owner);
     holdsOpenToWrite(&holds, ctx, name, renewal->now_ms);
     enum result result = renewIn(&holds, renewal, pendingreply, outcome);
     holdsClose(&holds);
     if (result == RESULT_DONE) {
         rebind(ctx, name, renewal);
-        return pendingreply ? renewAwaitReplicas(ctx, renewal, pendingreply, outcome) : RESULT_DONE;
     }
-    if (pendingreply) {
-        pendingreplyDrop(pendingreply);
+    return replyOrAwait(ctx, renewal, pendingreply, result, outcome);
+}
+
+/* ---- several locks ---- */
+
+/* Whether the owner holds all of them. */
+static enum result checkAllHeld(const struct multikey *locks, const struct renewal *renewal) {
+    enum result result = RESULT_DONE;
+    for (size_t i = 0; result == RESULT_DONE && i < locks->count; i++) {
+        struct holds *holds = locks->keys[i].holds;
+        result = holdingCheck(holds);
+        if (result == RESULT_DONE && !holdingIsHeld(holds, renewal->owner)) {
+            result = RESULT_NOT_HELD;
+        }
+        holdsCloseLeases(holds); /* two locks may share them */
     }
     return result;
+}
+
+/* All of them are open, so none can expire meanwhile. */
+static enum result renewOpen(const struct multikey *locks, const struct renewal *renewal,
+                             struct pendingreply *pendingreply) {
+    enum result result = checkAllHeld(locks, renewal);
+    for (size_t i = 0; result == RESULT_DONE && i < locks->count; i++) {
+        struct outcome of_one = {0};
+        result = renewIn(locks->keys[i].holds, renewal, pendingreply, &of_one);
+        holdsCloseLeases(locks->keys[i].holds);
+    }
+    return result;
+}
+
+enum result renewLocks(RedisModuleCtx *ctx, struct multikeyLocks *wanted,
+                       const struct renewal *renewal, struct outcome *outcome) {
+    enum result ready = checkRenewal(ctx, renewal);
+    if (ready != RESULT_DONE) {
+        return ready;
+    }
+    multikeyMakeDistinct(wanted);
+    struct multikey *locks = multikeyNew(wanted->count);
+    for (size_t i = 0; i < wanted->count; i++) {
+        ledgerConfirmed(ctx, wanted->each[i].name, renewal->owner);
+        multikeyOpen(locks, ctx, wanted->each[i], renewal->now_ms);
+    }
+    struct pendingreply *pendingreply = renewNewAnswer(renewal);
+    enum result result = renewOpen(locks, renewal, pendingreply);
+    multikeyClose(locks);
+    for (size_t i = 0; result == RESULT_DONE && i < wanted->count; i++) {
+        rebind(ctx, wanted->each[i].name, renewal);
+    }
+    outcome->count = result == RESULT_DONE ? (int64_t)wanted->count : 0;
+    return replyOrAwait(ctx, renewal, pendingreply, result, outcome);
 }

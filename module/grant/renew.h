@@ -1,14 +1,15 @@
-/* LOCK.RENEW. */
+/* LOCK.RENEW and LOCK.MRENEW. */
 #ifndef LOCK_RENEW_H
 #define LOCK_RENEW_H
 
 #include <stdint.h>
 
 #include "common/reply.h"
+#include "grant/multikey.h"
 #include "redismodule.h"
 #include "waits/request.h"
 
-/* What LOCK.RENEW does with the binding of the holds to a connection. */
+/* What a renewal does with the binding of the holds to a connection. */
 enum renewBinding { BINDING_KEEP, BINDING_END, BINDING_NEW };
 
 struct renewal {
@@ -27,5 +28,11 @@ struct renewal {
  * case nothing has changed. */
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome);
+
+/* The same for several locks, all or none. Removes duplicates from `wanted` (multikeyMakeDistinct);
+ * the modes are not used, because all holds of the owner are renewed. With RESULT_DONE, `count` is
+ * the number of locks. */
+enum result renewLocks(RedisModuleCtx *ctx, struct multikeyLocks *wanted,
+                       const struct renewal *renewal, struct outcome *outcome);
 
 #endif

@@ -32,12 +32,13 @@ static bool isHandOff(struct lock *lock, enum lockMode mode) {
     return !shares && mode != MODE_SEMAPHORE;
 }
 
-void toplocksEnd(struct lock *lock, const struct waiter *waiter, bool granted) {
+void toplocksEnd(struct lock *lock, struct position *position, bool granted) {
+    const struct waiter *waiter = waiterOfPosition(position);
     if (waiter->began_us) {
         lock->waiting--;
         const struct contentionEvent event = eventOf(lock, timerNow());
         contentionEnd(&sketch, &event, waiter->began_us,
-                      granted && isHandOff(lock, waiter->request.mode));
+                      granted && isHandOff(lock, position->mode));
     }
 }
 

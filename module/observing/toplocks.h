@@ -13,9 +13,10 @@
 /* To be called when a wait for this lock begins. Does nothing if the waiter has no client. */
 void toplocksBegin(struct lock *lock, const struct waiter *waiter);
 
-/* To be called when a wait for this lock ends. `granted` is whether the waiter has acquired the
- * lock. Does nothing if the waiter has no client. */
-void toplocksEnd(struct lock *lock, const struct waiter *waiter, bool granted);
+/* To be called when the wait at this position, which may have left the queue already, for this lock
+ * ends. `granted` is whether the waiter has acquired the lock. Does nothing if the waiter has no
+ * client. */
+void toplocksEnd(struct lock *lock, struct position *position, bool granted);
 
 /* Writes the locks with the most waiting time to `top`, in descending order, at most `count` and at
  * most CONTENTION_LOCKS. Returns how many it has written. The names are valid until the next wait

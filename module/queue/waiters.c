@@ -66,15 +66,16 @@ static struct waiter *waitersOfBlocked(struct blocked *blocked) {
 static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct position *position,
                        bool granted) {
     struct lock *lock = contendedOfPosition(position);
-    bool was_head = waitqueueFirst(&lock->queue) == position;
+    bool was_in_front = waitqueueFirst(&lock->queue) == position ||
+                        waitqueueFirstCandidate(&lock->queue) == position;
     waitqueueRemove(position);
-    toplocksEnd(lock, waiter, granted);
+    toplocksEnd(lock, position, granted);
     if (waiter->request.discipline == FAIR) {
         unwrittenNote(lock, waiter);
     }
     /* The waiter may have been in the way of others that fit. After a grant the pass goes on
      * anyway. */
-    if (!granted && (was_head || waiter->noted)) {
+    if (!granted && (was_in_front || waiter->noted)) {
         blockingkeyMarkDue(ctx, &lock->key);
     }
     blockingkeyDropIfIdle(ctx, &lock->key);
@@ -95,7 +96,7 @@ static void waitersLeave(RedisModuleCtx *ctx, struct waiter *waiter, bool grante
     RedisModule_Assert(!waiter->client.bc); /* it has been replied to */
     blockedStopTimer(ctx, &waiter->client);
     leaveGraph(ctx, waiter);
-    for_permits -= waiter->request.mode == MODE_SEMAPHORE;
+    for_permits -= waiter->wants.lock.mode == MODE_SEMAPHORE;
     waiter->over = true;
     for (size_t i = 0; i < waiter->key_count; i++) {
         leaveQueue(ctx, waiter, &waiter->keys[i].position, granted);
@@ -211,7 +212,8 @@ static void waitersOnDeadline(RedisModuleCtx *ctx, struct blocked *client) {
 
 /* The position is kept for a while, for its owner to take it over. */
 static void waitersDetach(RedisModuleCtx *ctx, struct waiter *waiter) {
-    toplocksEnd(contendedOfPosition(&waiter->keys[0].position), waiter, false);
+    struct position *position = &waiter->keys[0].position;
+    toplocksEnd(contendedOfPosition(position), position, false);
     waiter->began_us = 0;
     leaveGraph(ctx, waiter);
     waitersReserve(ctx, waiter);
@@ -245,7 +247,6 @@ static struct waiter *newWaiter(const struct request *wants, size_t key_count) {
     waiter->wants.owner_is_kept = true;
     waiter->request.owner =
         RedisModule_StringPtrLen(waiter->wants.owner, &waiter->request.owner_length);
-    waiter->request.mode = wants->lock.mode;
     waiter->request.discipline = wants->discipline;
     waiter->request.once = wants->lock.once;
     waiter->client.kind = &kind;
@@ -260,14 +261,23 @@ static struct waiterKey *nameKey(struct waiter *waiter, size_t index, struct loc
     return key;
 }
 
-static void standInLine(struct waiter *waiter, size_t index, struct lock *lock, bool at_head) {
+static void standInLine(struct waiter *waiter, size_t index, struct lock *lock,
+                        const struct waitersKey *start) {
     struct waiterKey *key = nameKey(waiter, index, lock);
-    if (at_head) {
-        waitqueueAddFirst(&lock->queue, &key->position, &waiter->request);
+    if (start->at_head) {
+        waitqueueAddFirst(&lock->queue, &key->position, &waiter->request, start->mode);
     } else {
-        waitqueueAdd(&lock->queue, &key->position, &waiter->request);
+        waitqueueAdd(&lock->queue, &key->position, &waiter->request, start->mode);
     }
     toplocksBegin(lock, waiter);
+}
+
+/* A reader of this lock that waits for another lock leaves it to the readers behind it. */
+static void standAsideUnless(struct waiter *waiter, size_t index, bool waits_here) {
+    struct position *position = &waiter->keys[index].position;
+    if (position->mode == MODE_READ && !waits_here) {
+        waitqueueStandAside(position);
+    }
 }
 
 /* Gives a fair waiter the position of `old`, its owner's earlier waiter. The client of `old`, if it
@@ -297,16 +307,19 @@ static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
         takeOver(ctx, start->own, waiter);
         return;
     }
+    waiter->in_the_way = start->in_the_way;
     for (size_t i = 0; i < start->key_count; i++) {
-        standInLine(waiter, i, contendedFindOrMake(waiter->db, start->names[i]), start->at_head);
-        watchesNoteWaiter(ctx, start->names[i]);
+        const struct waitersKey *key = &start->keys[i];
+        standInLine(waiter, i, contendedFindOrMake(waiter->db, key->name), key);
+        standAsideUnless(waiter, i, i == start->in_the_way);
+        watchesNoteWaiter(ctx, key->name);
     }
 }
 
 /* If deadlock detection is off, the wait enters the graph at once. Requests for permits do not
  * enter it. */
 static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
-    if (waiter->request.mode == MODE_SEMAPHORE) {
+    if (waiter->wants.lock.mode == MODE_SEMAPHORE) {
         for_permits++;
         return;
     }
@@ -365,22 +378,43 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairpos
                     struct waitersLife life) {
     const struct request wants = {
         .owner = position->owner, .lock.mode = MODE_EXCLUSIVE, .discipline = FAIR};
+    const struct waitersKey first = {lock->key.name, MODE_EXCLUSIVE, .at_head = true};
     struct waiter *waiter = newWaiter(&wants, 1);
     waiter->db = lock->key.db;
     waiter->ticket = position->ticket;
     waiter->placed = true;
     waiter->since_ms = fairqueueArrival(position->ticket, life.now_ms);
-    standInLine(waiter, 0, lock, true);
+    standInLine(waiter, 0, lock, &first);
     watchesNoteWaiter(ctx, lock->key.name);
     blockedEndAt(ctx, &waiter->client, life.end_ms);
 }
 
 /* ---- for the grant pass ---- */
 
-void waitersMoveFirst(struct waiter *waiter) {
-    struct position *position = &waiter->keys[0].position;
-    cyclesearchMove(&graph, position);
+/* Readers for several keys that wait for another key may have been ahead of the position. They now
+ * wait for its owner, without a search from them: so one is made from the position, once more. */
+void waitersMoveFirst(RedisModuleCtx *ctx, struct position *position) {
+    bool closes_waits = position->queue->multikey > 0;
+    if (closes_waits) {
+        leaveGraph(ctx, waiterOfPosition(position));
+    } else {
+        cyclesearchMove(&graph, position);
+    }
     waitqueueMoveFirst(position);
+    if (closes_waits) {
+        awaitSearch(ctx, waiterOfPosition(position));
+    }
+}
+
+void waitersNoteInTheWay(struct waiter *waiter, size_t index) {
+    if (index == waiter->in_the_way) {
+        return;
+    }
+    standAsideUnless(waiter, waiter->in_the_way, false);
+    waiter->in_the_way = index;
+    if (waiter->keys[index].position.mode == MODE_READ) {
+        waitqueueStandIn(&waiter->keys[index].position);
+    }
 }
 
 /* ---- for the search for cycles ---- */

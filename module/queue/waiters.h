@@ -38,12 +38,19 @@ enum waitersEnding {
     WAITERS_TRY_AGAIN       /* an error: the slot is being moved */
 };
 
+/* How a wait for one lock is to begin. */
+struct waitersKey {
+    RedisModuleString *name;
+    enum lockMode mode;
+    bool at_head; /* at the head of the queue, for an upgrade (rule 2 of docs/design.md) */
+};
+
 /* How a wait is to begin. */
 struct waitersStart {
     const struct request *wants;
-    RedisModuleString **names; /* the names of the locks, without duplicates */
+    const struct waitersKey *keys; /* no lock twice */
     size_t key_count;
-    bool at_head;       /* at the head of the queue, for an upgrade (rule 2 of docs/design.md) */
+    size_t in_the_way;  /* the index of a key that does not fit now */
     struct waiter *own; /* for FAIR, the owner's waiter whose position is taken over, or NULL */
 };
 
@@ -112,9 +119,13 @@ void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModul
  * or, during a quarantine, from the end of the quarantine. */
 void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter);
 
-/* Moves the waiter, which waits for one key, to the head of its queue. To be called when its owner
- * has acquired a hold, because its wait has become an upgrade (rule 2 of docs/design.md). */
-void waitersMoveFirst(struct waiter *waiter);
+/* Moves the position to the head of its queue. To be called when its owner has acquired a hold,
+ * because its wait for this lock has become an upgrade (rule 2 of docs/design.md). */
+void waitersMoveFirst(RedisModuleCtx *ctx, struct position *position);
+
+/* To be called when a waiter for several keys is known not to fit because of this one of its keys.
+ * Where it waits as a reader, but for another key, it stands aside for requests behind it. */
+void waitersNoteInTheWay(struct waiter *waiter, size_t index);
 
 /* The wait-for graph of the waiters. */
 struct waitgraph *waitersGraph(void);

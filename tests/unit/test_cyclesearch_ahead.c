@@ -66,8 +66,8 @@ static void two_positions_in_one_queue_see_what_is_ahead_of_each(void **state) {
         worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
         worldWaitsForTwo(&world, "x", MODE_EXCLUSIVE, 0, 1);
         worldWaits(&world, "c", MODE_EXCLUSIVE, 0);
-        struct newRequest new_request = newrequestOf("a", MODE_WRITE, swapped ? 2 : 3);
-        new_request.locks[new_request.count++] = swapped ? 3 : 2;
+        struct newRequest new_request =
+            newrequestForBoth("a", worldToWrite(swapped ? 2 : 3), worldToWrite(swapped ? 3 : 2));
         newrequestAssertCycle(&world, new_request, "a 3 c, c 0< x, x 1 a");
         worldEnd(&world);
     }
@@ -79,9 +79,8 @@ static void a_request_for_several_locks_waits_for_the_owners_of_each(void **stat
     worldHolds(&world, "a", MODE_EXCLUSIVE, 2);
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 2);
-    struct newRequest new_request = newrequestOf("a", MODE_EXCLUSIVE, 0);
-    new_request.locks[new_request.count++] = 1;
-    newrequestAssertCycle(&world, new_request, "a 1 b, b 2 a");
+    newrequestAssertCycle(&world, newrequestForBoth("a", worldToWrite(0), worldToWrite(1)),
+                          "a 1 b, b 2 a");
     worldEnd(&world);
 }
 

@@ -13,7 +13,7 @@ static void without_waits_no_holders_are_looked_up(void **state) {
     size_t calls = 0, steps = 0;
     assert_int_equal(newrequestSearch(&world, &new_request, &steps, LOCKS_BY_HOLDS, &calls, NULL),
                      CYCLESEARCH_NO_CYCLE);
-    new_request.first = true;
+    new_request = newrequestFirst("a", MODE_WRITE, 0);
     assert_int_equal(newrequestSearch(&world, &new_request, &steps, LOCKS_BY_HOLDS, &calls, NULL),
                      CYCLESEARCH_NO_CYCLE);
     assert_int_equal(calls, 0);
@@ -145,9 +145,9 @@ static void owners_are_bytes(void **state) {
     (void)state;
     struct world world = {.count = 0};
     static const char a_x[] = "a\0x", a_y[] = "a\0y";
-    struct waitRequest request = worldRequest(a_x, MODE_WRITE);
+    struct waitRequest request = worldRequest(a_x);
     request.owner_length = 3;
-    struct wait *wait = worldQueueRequest(&world, request, 1);
+    struct wait *wait = worldQueueRequest(&world, request, MODE_WRITE, 1);
     waitgraphEnter(&world.graph, &wait->request);
     lockHold(&world.locks[0], a_x, 3, MODE_WRITE);
     lockHold(&world.locks[1], a_y, 3, MODE_WRITE);

@@ -172,19 +172,25 @@ static void no_owner_is_tested_twice_for_the_same_lock(void **state) {
  * is a copy of the one before: they name the locks in another order. */
 static void positions_of_a_holder_are_steps(void **state) {
     (void)state;
-    struct world world = {.count = 0};
-    worldHolds(&world, "b", MODE_EXCLUSIVE, 0);
-    worldHolds(&world, "h", MODE_EXCLUSIVE, 1);
-    const size_t waits = 5;
-    for (size_t i = 0; i < waits; i++) {
-        worldWaitsForTwo(&world, "b", MODE_EXCLUSIVE, i % 2, 1 - i % 2);
+    static const enum lockMode modes[] = {MODE_EXCLUSIVE, MODE_WRITE};
+    for (size_t mode = 0; mode < LENGTH_OF(modes); mode++) {
+        struct world world = {.count = 0};
+        worldHolds(&world, "b", modes[mode], 0);
+        worldHolds(&world, "h", modes[mode], 1);
+        const size_t waits = 5;
+        for (size_t i = 0; i < waits; i++) {
+            worldWaitsForTwo(&world, "b", modes[mode], i % 2, 1 - i % 2);
+        }
+        size_t from_a = 1 + waits; /* b, which holds lock 0, and the ties there */
+        size_t at_0 = 1 + waits;   /* b once more, and the positions */
+        size_t at_1 = 1 + waits;   /* h; and the ties there */
+        if (modes[mode] == MODE_WRITE) {
+            at_1 += waits; /* whether b holds lock 1, for each of its positions */
+        }
+        assertStepsNeeded(&world, newrequestOf("a", modes[mode], 0), from_a + at_0 + at_1,
+                          CYCLESEARCH_NO_CYCLE);
+        worldEnd(&world);
     }
-    size_t from_a = 1 + waits; /* b, which holds lock 0, and the ties there */
-    size_t at_0 = 1 + waits;   /* b once more, and the positions */
-    size_t at_1 = 1 + waits;   /* h; and the ties there */
-    assertStepsNeeded(&world, newrequestOf("a", MODE_EXCLUSIVE, 0), from_a + at_0 + at_1,
-                      CYCLESEARCH_NO_CYCLE);
-    worldEnd(&world);
 }
 
 /* However often an owner waits for the same, one of its requests is examined. */
@@ -262,11 +268,12 @@ static struct chain *newChain(void) {
     assert_non_null(chain);
     for (size_t i = 0; i < LONG; i++) {
         snprintf(chain->names[i], sizeof chain->names[i], "%zu", i);
-        chain->requests[i] = worldRequest(chain->names[i], MODE_EXCLUSIVE);
+        chain->requests[i] = worldRequest(chain->names[i]);
         lockHold(&chain->locks[i], chain->names[i], strlen(chain->names[i]), MODE_EXCLUSIVE);
     }
     for (size_t i = 0; i < LONG - 1; i++) {
-        waitqueueAdd(&chain->locks[i + 1].queue, &chain->positions[i], &chain->requests[i]);
+        waitqueueAdd(&chain->locks[i + 1].queue, &chain->positions[i], &chain->requests[i],
+                     MODE_EXCLUSIVE);
         waitgraphEnter(&chain->graph, &chain->requests[i]);
     }
     return chain;
@@ -294,10 +301,10 @@ static void assertIsWholeChain(const struct chain *chain, const struct cyclepath
 /* The result for a newcomer that requests the first lock of the chain, with a limit of steps. */
 static enum cyclesearchResult searchFrom(struct chain *chain, const char *owner, size_t steps,
                                          int way, struct cyclepathCycle **cycle) {
-    struct waitRequest newcomer = worldRequest(owner, MODE_EXCLUSIVE);
+    struct waitRequest newcomer = worldRequest(owner);
     struct position position = {0};
     const struct lockSearch how = {.way = way, .most = steps, .slice = 100};
-    waitqueueAdd(&chain->locks[0].queue, &position, &newcomer);
+    waitqueueAdd(&chain->locks[0].queue, &position, &newcomer, MODE_EXCLUSIVE);
     struct cyclesearchFound found = lockSearch(&chain->graph, &newcomer, &how);
     if (cycle) {
         *cycle = found.cycle;

@@ -79,10 +79,7 @@ static void a_multikey_request_does_not_wait_for_a_lock_its_owner_holds(void **s
     worldHolds(&world, "c", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "x", MODE_EXCLUSIVE, 1);
     worldWaitsForTwo(&world, "b", MODE_EXCLUSIVE, 0, 2);
-    struct waitRequest request = worldRequest("c", MODE_EXCLUSIVE);
-    request.discipline = MULTIKEY;
-    struct wait *newcomer = worldQueueRequest(&world, request, 1);
-    waitqueueAdd(&world.locks[0].queue, &newcomer->positions[1], &newcomer->request);
+    struct wait *newcomer = worldQueueForBoth(&world, "c", worldPlain(1), worldPlain(0));
     newrequestAssertCycleOf(&world, newcomer, "");
     worldEnd(&world);
 }
@@ -94,10 +91,7 @@ static void the_first_lock_of_a_multikey_request_may_be_held_by_its_owner(void *
     worldHolds(&world, "c", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
-    struct waitRequest request = worldRequest("c", MODE_EXCLUSIVE);
-    request.discipline = MULTIKEY;
-    struct wait *newcomer = worldQueueRequest(&world, request, 0);
-    waitqueueAdd(&world.locks[1].queue, &newcomer->positions[1], &newcomer->request);
+    struct wait *newcomer = worldQueueForBoth(&world, "c", worldPlain(0), worldPlain(1));
     newrequestAssertCycleOf(&world, newcomer, "c 1 b, b 0 c");
     worldEnd(&world);
 }

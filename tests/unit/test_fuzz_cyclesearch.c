@@ -78,37 +78,51 @@ static void chooseLocks(struct fuzz *fuzz, const struct detectorWorld *world,
     }
 }
 
-/* A request for several locks does not wait for those that its owner holds. */
-static void leaveOutHeld(const struct detectorWorld *world, struct detectorRequest *new_request) {
-    size_t kept = 0;
-    for (size_t i = 0; i < new_request->lock_count && new_request->request.discipline == MULTIKEY;
-         i++) {
-        if (!detectorHoldsPlain(world, new_request->owner, new_request->locks[i])) {
-            new_request->locks[kept++] = new_request->locks[i];
-        }
-    }
-    if (kept > 0) {
-        new_request->lock_count = kept;
-    } else if (new_request->request.discipline == MULTIKEY) {
-        new_request->request.discipline = ORDERED;
-        new_request->lock_count = 1;
+/* Chooses the mode for each lock: a multikey request wants all as plain locks, or each to read or
+ * to write. */
+static void chooseModes(struct fuzz *fuzz, struct detectorRequest *new_request) {
+    bool is_multikey = new_request->request.discipline == MULTIKEY;
+    enum lockMode mode = is_multikey ? MODE_EXCLUSIVE : randomMode(fuzz);
+    bool differ = is_multikey && fuzzOneIn(fuzz, 2);
+    for (size_t i = 0; i < new_request->lock_count; i++) {
+        new_request->modes[i] = !differ ? mode : fuzzOneIn(fuzz, 2) ? MODE_READ : MODE_WRITE;
     }
 }
 
+/* Whether the position for this lock must be at the head: its owner holds the lock. For a multikey
+ * request only if the hold is of another kind; otherwise it waits for no other request here,
+ * wherever it is. */
+static bool mustBeAtHead(const struct detectorWorld *world,
+                         const struct detectorRequest *new_request, size_t index) {
+    size_t owner = new_request->owner, lock = new_request->locks[index];
+    bool is_of_another_kind =
+        new_request->modes[index] == MODE_EXCLUSIVE && !detectorHoldsPlain(world, owner, lock);
+    return holdsAny(world, owner, lock) &&
+           (new_request->request.discipline != MULTIKEY || is_of_another_kind);
+}
+
+/* Upgrades usually are. */
+static bool isAtHead(struct fuzz *fuzz, const struct detectorWorld *world,
+                     const struct detectorRequest *new_request, size_t index) {
+    bool may_be_upgrade = new_request->modes[index] == MODE_WRITE &&
+                          holdsAny(world, new_request->owner, new_request->locks[index]);
+    return mustBeAtHead(world, new_request, index) ||
+           (may_be_upgrade ? !fuzzOneIn(fuzz, 4) : fuzzOneIn(fuzz, 16));
+}
+
 static struct detectorRequest randomRequest(struct fuzz *fuzz, const struct detectorWorld *world) {
-    static const enum discipline disciplines[] = {PLAIN, ORDERED, ORDERED, FAIR, MULTIKEY};
+    static const enum discipline disciplines[] = {PLAIN, ORDERED,  ORDERED,
+                                                  FAIR,  MULTIKEY, MULTIKEY};
     struct detectorRequest new_request = {.owner = fuzzBelow(fuzz, world->owner_count)};
     new_request.request = (struct waitRequest){
         .owner = detectorOwners[new_request.owner].bytes,
         .owner_length = detectorOwners[new_request.owner].length,
-        .mode = randomMode(fuzz),
         .discipline = disciplines[fuzzBelow(fuzz, LENGTH_OF(disciplines))],
     };
     chooseLocks(fuzz, world, &new_request);
-    leaveOutHeld(world, &new_request);
-    new_request.first = fuzzOneIn(fuzz, 16);
+    chooseModes(fuzz, &new_request);
     for (size_t i = 0; i < new_request.lock_count; i++) {
-        new_request.first |= holdsAny(world, new_request.owner, new_request.locks[i]);
+        new_request.at_head[i] = isAtHead(fuzz, world, &new_request, i);
     }
     return new_request;
 }
@@ -139,30 +153,27 @@ static struct detectorWait *newWait(struct detectorWorld *world,
     wait->request = new_request->request;
     wait->request.owner = wait->bytes;
     wait->owner = new_request->owner;
+    wait->lock_count = new_request->lock_count;
+    memcpy(wait->locks, new_request->locks, sizeof(wait->locks));
+    memcpy(wait->modes, new_request->modes, sizeof(wait->modes));
     world->waits[world->wait_count++] = wait;
     return wait;
 }
 
-static void enqueue(struct detectorWorld *world, struct detectorWait *wait, size_t lock,
-                    bool first) {
-    struct position *position = &wait->positions[wait->lock_count];
-    struct waitqueue *queue = &world->locks[lock].queue;
-    wait->locks[wait->lock_count++] = lock;
-    if (first) {
-        waitqueueAddFirst(queue, position, &wait->request);
-    } else {
-        waitqueueAdd(queue, position, &wait->request);
-    }
-    insertAt(&world->lines[lock], first ? 0 : world->lines[lock].count, wait);
-}
-
-static bool isInQueue(const struct detectorWait *wait, size_t lock) {
-    for (size_t i = 0; i < wait->lock_count; i++) {
-        if (wait->locks[i] == lock) {
-            return true;
+/* Adds the positions of the new request. */
+static void enqueue(struct detectorWorld *world, struct detectorWait *wait,
+                    const struct detectorRequest *new_request) {
+    for (size_t i = 0; i < new_request->lock_count; i++) {
+        size_t lock = new_request->locks[i];
+        struct waitqueue *queue = &world->locks[lock].queue;
+        struct detectorLine *line = &world->lines[lock];
+        if (new_request->at_head[i]) {
+            waitqueueAddFirst(queue, &wait->positions[i], &wait->request, new_request->modes[i]);
+        } else {
+            waitqueueAdd(queue, &wait->positions[i], &wait->request, new_request->modes[i]);
         }
+        insertAt(line, new_request->at_head[i] ? 0 : line->count, wait);
     }
-    return false;
 }
 
 static void beginToWait(struct fuzz *fuzz, struct detectorWorld *world) {
@@ -173,13 +184,11 @@ static void beginToWait(struct fuzz *fuzz, struct detectorWorld *world) {
         return;
     }
     if (new_request.request.discipline == ORDERED && fuzzOneIn(fuzz, 4)) {
-        new_request.request.mode = MODE_SEMAPHORE;
+        new_request.modes[0] = MODE_SEMAPHORE;
     }
     struct detectorWait *wait = newWait(world, &new_request);
-    for (size_t i = 0; i < new_request.lock_count; i++) {
-        enqueue(world, wait, new_request.locks[i], new_request.first);
-    }
-    bool is_semaphore = new_request.request.mode == MODE_SEMAPHORE;
+    enqueue(world, wait, &new_request);
+    bool is_semaphore = new_request.modes[0] == MODE_SEMAPHORE;
     wait->in_graph =
         !is_semaphore && !(new_request.request.discipline == FAIR && fuzzOneIn(fuzz, 3));
     if (wait->in_graph) {
@@ -258,20 +267,24 @@ static void countQueues(const struct detectorWorld *world, size_t *queues) {
     }
 }
 
-/* Asserts that a copy has an original: of the same owner, for the same locks in the same order. */
+static bool waitsForSame(const struct detectorWait *one, const struct detectorWait *other) {
+    bool same = one->owner == other->owner && one->lock_count == other->lock_count &&
+                (one->request.discipline == MULTIKEY) == (other->request.discipline == MULTIKEY);
+    for (size_t i = 0; same && i < one->lock_count; i++) {
+        same = one->locks[i] == other->locks[i] && one->modes[i] == other->modes[i];
+    }
+    return same;
+}
+
+/* Asserts that a copy has an original: of the same owner, for the same locks in the same order, in
+ * the same modes. */
 static void assertCopies(const struct detectorWorld *world) {
     for (size_t i = 0; i < world->wait_count; i++) {
         const struct detectorWait *wait = world->waits[i];
         bool has_original = false;
         for (size_t j = 0; j < world->wait_count; j++) {
             const struct detectorWait *other = world->waits[j];
-            bool is_multikey = other->request.discipline == MULTIKEY;
-            has_original |=
-                other->in_graph && !other->request.is_copy && other->owner == wait->owner &&
-                other->request.mode == wait->request.mode &&
-                is_multikey == (wait->request.discipline == MULTIKEY) &&
-                other->lock_count == wait->lock_count &&
-                memcmp(other->locks, wait->locks, wait->lock_count * sizeof(wait->locks[0])) == 0;
+            has_original |= other->in_graph && !other->request.is_copy && waitsForSame(other, wait);
         }
         assert_true(!wait->request.is_copy || (wait->in_graph && has_original));
     }
@@ -346,8 +359,7 @@ static void assertSameResults(struct fuzz *fuzz, struct detectorWorld *world,
     }
 }
 
-/* Adds the request as a newcomer at the end of its queues, or at their heads; a multikey request
- * also in the queues of locks that its owner holds. Returns NULL if there is no room. */
+/* Adds the request as a newcomer. Returns NULL if there is no room. */
 static struct detectorWait *addNewcomer(struct detectorWorld *world,
                                         const struct detectorRequest *new_request) {
     bool has_position = hasFairPosition(world, new_request->owner, new_request->locks[0]);
@@ -356,15 +368,7 @@ static struct detectorWait *addNewcomer(struct detectorWorld *world,
         return NULL;
     }
     struct detectorWait *wait = newWait(world, new_request);
-    for (size_t i = 0; i < new_request->lock_count; i++) {
-        enqueue(world, wait, new_request->locks[i], new_request->first);
-    }
-    for (size_t lock = 0; lock < world->lock_count && wait->request.discipline == MULTIKEY;
-         lock++) {
-        if (detectorHoldsPlain(world, new_request->owner, lock) && !isInQueue(wait, lock)) {
-            enqueue(world, wait, lock, new_request->first);
-        }
-    }
+    enqueue(world, wait, new_request);
     waitgraphAnnounce(&world->graph, &wait->request);
     return wait;
 }
@@ -385,16 +389,26 @@ struct disturbed {
     struct fuzz *fuzz;
     struct detectorWorld *world;
     const struct detectorWait *newcomer; /* NULL: it has left */
-    /* Others may move to the heads. Not if the newcomer is there: the detector assumes it there. */
+    /* Others may move to the heads. Not if the newcomer is at one: the detector assumes it there.
+     */
     bool may_move;
 };
 
-static bool hasOnePosition(const struct detectorWorld *world, size_t owner, size_t lock) {
-    size_t count = 0;
-    for (size_t at = 0; at < world->lines[lock].count; at++) {
-        count += world->lines[lock].waits[at]->owner == owner;
+/* Whether the owner's other positions here stay where they are when this one's mode is granted to
+ * it: those of multikey requests do, if the lock is of the kind that they want. */
+static bool othersOfOwnerStay(const struct detectorWorld *world, const struct detectorWait *granted,
+                              size_t lock) {
+    const struct detectorLine *line = &world->lines[lock];
+    bool is_plain = granted->modes[0] == MODE_EXCLUSIVE;
+    for (size_t at = 0; at < line->count; at++) {
+        const struct detectorWait *wait = line->waits[at];
+        bool wants_plain = detectorModeAt(wait, lock) == MODE_EXCLUSIVE;
+        if (wait != granted && wait->owner == granted->owner &&
+            (wait->request.discipline != MULTIKEY || wants_plain != is_plain)) {
+            return false;
+        }
     }
-    return count == 1;
+    return true;
 }
 
 /* Grants the lock if it is free and this wait is the first in its queue. Not if the owner has other
@@ -404,11 +418,11 @@ static bool grantIfFirst(struct detectorWorld *world, size_t at) {
     size_t lock = wait->locks[0];
     bool is_first = world->lines[lock].waits[0] == wait && world->locks[lock].held == 0;
     if (!wait->in_graph || wait->lock_count > 1 || !is_first ||
-        !hasOnePosition(world, wait->owner, lock)) {
+        !othersOfOwnerStay(world, wait, lock)) {
         return false;
     }
     const struct detectorOwner *owner = &detectorOwners[wait->owner];
-    enum lockMode mode = wait->request.mode;
+    enum lockMode mode = wait->modes[0];
     endWait(world, at);
     lockHold(&world->locks[lock], owner->bytes, owner->length, mode);
     return true;
@@ -454,6 +468,14 @@ static void endNewcomer(struct detectorWorld *world, const struct detectorWait *
     endWait(world, at);
 }
 
+static bool isAtAnyHead(const struct detectorRequest *new_request) {
+    bool is_at_head = false;
+    for (size_t i = 0; i < new_request->lock_count; i++) {
+        is_at_head |= new_request->at_head[i];
+    }
+    return is_at_head;
+}
+
 /* Asserts that the result of a search that was disturbed is correct when it ends. */
 static void checkDisturbed(struct fuzz *fuzz, struct detectorWorld *world,
                            const struct detectorRequest *new_request) {
@@ -461,7 +483,7 @@ static void checkDisturbed(struct fuzz *fuzz, struct detectorWorld *world,
     if (!newcomer) {
         return;
     }
-    struct disturbed disturbed = {fuzz, world, newcomer, !new_request->first};
+    struct disturbed disturbed = {fuzz, world, newcomer, !isAtAnyHead(new_request)};
     const struct lockSearch how = {.way = (int)fuzzBelow(fuzz, LOCKS_WAYS),
                                    .most = DETECTOR_NEVER,
                                    .slice = 1 + fuzzBelow(fuzz, 3),
@@ -481,18 +503,58 @@ static void checkDisturbed(struct fuzz *fuzz, struct detectorWorld *world,
     assert_true(found.result == CYCLESEARCH_CYCLE || after.closed == DETECTOR_NEVER);
 }
 
+/* ---- newcomers that are in their queues already, with others behind them ---- */
+
+static struct detectorRequest requestOf(const struct detectorWait *wait) {
+    struct detectorRequest new_request = {.owner = wait->owner,
+                                          .request = wait->request,
+                                          .lock_count = wait->lock_count,
+                                          .placed = wait};
+    memcpy(new_request.locks, wait->locks, sizeof(wait->locks));
+    memcpy(new_request.modes, wait->modes, sizeof(wait->modes));
+    return new_request;
+}
+
+static void checkPlaced(struct fuzz *fuzz, struct detectorWorld *world,
+                        const struct detectorWait *wait) {
+    const struct detectorRequest new_request = requestOf(wait);
+    struct detectorLengths lengths = detectorShortestCycles(world, &new_request);
+    assertSameResults(fuzz, world, wait, &new_request, lengths);
+}
+
 /* Searches from fair requests that take over their positions, somewhere in the queue. */
 static void checkReturns(struct fuzz *fuzz, struct detectorWorld *world) {
     for (size_t i = 0; i < world->wait_count; i++) {
         const struct detectorWait *wait = world->waits[i];
         bool is_detached = !wait->in_graph && wait->request.discipline == FAIR;
         if (is_detached && !holdsAny(world, wait->owner, wait->locks[0])) {
-            struct detectorRequest new_request = {
-                .owner = wait->owner, .request = wait->request, .locks = {wait->locks[0]}};
-            new_request.lock_count = 1;
-            struct detectorLengths lengths = detectorShortestCycles(world, &new_request);
-            assertSameResults(fuzz, world, wait, &new_request, lengths);
+            checkPlaced(fuzz, world, wait);
         }
+    }
+}
+
+static bool needsNoHead(const struct detectorWorld *world, const struct detectorWait *wait) {
+    const struct detectorRequest new_request = requestOf(wait);
+    for (size_t i = 0; i < wait->lock_count; i++) {
+        if (mustBeAtHead(world, &new_request, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Searches once more from a multikey request, of which one position has moved to the head: it has
+ * become an upgrade. */
+static void checkUpgrade(struct fuzz *fuzz, struct detectorWorld *world) {
+    size_t at = world->wait_count ? fuzzBelow(fuzz, world->wait_count) : 0;
+    struct detectorWait *wait = world->wait_count ? world->waits[at] : NULL;
+    if (wait && wait->request.discipline == MULTIKEY && needsNoHead(world, wait)) {
+        detach(world, at);
+        moveFirst(fuzz, world, wait);
+        waitgraphAnnounce(&world->graph, &wait->request);
+        checkPlaced(fuzz, world, wait);
+        wait->in_graph = true;
+        waitgraphEnter(&world->graph, &wait->request);
     }
 }
 
@@ -522,6 +584,7 @@ static void every_result_is_that_of_a_detector_without_shortcuts(void **state) {
         struct detectorRequest new_request = randomRequest(&fuzz, &world);
         checkNewcomer(&fuzz, &world, &new_request);
         checkReturns(&fuzz, &world);
+        checkUpgrade(&fuzz, &world);
         checkDisturbed(&fuzz, &world, &new_request);
         assertCounts(&world);
         if (fuzzOneIn(&fuzz, 200)) {

@@ -87,6 +87,88 @@ static void writers_are_checked(void **state) {
     worldEnd(&world);
 }
 
+/* Three readers wait for lock 0: one that stands aside, and two candidates. */
+static void fillWithReaders(struct world *world) {
+    *world = (struct world){.count = 0};
+    struct wait *aside = worldWaitsForBoth(world, "a", worldToRead(0), worldToWrite(1));
+    waitqueueStandAside(&aside->positions[0]);
+    worldWaits(world, "b", MODE_READ, 0);
+    worldWaits(world, "c", MODE_READ, 0);
+    assert_null(queuecheckFault(&world->locks[0].queue));
+}
+
+static void a_missing_candidate_is_detected(void **state) {
+    (void)state;
+    struct world world;
+    fillWithReaders(&world);
+    struct list *candidates = &world.locks[0].queue.candidates;
+    for (size_t i = 1; i < 3; i++) {
+        struct link *link = &world.waits[i].positions[0].in_candidates, *next = link->next;
+        listRemove(candidates, link);
+        assertFault(&world, "candidates in another order");
+        listInsertBefore(candidates, next, link);
+        assert_null(queuecheckFault(&world.locks[0].queue));
+    }
+    worldEnd(&world);
+}
+
+static void candidates_out_of_order_are_detected(void **state) {
+    (void)state;
+    struct world world;
+    fillWithReaders(&world);
+    struct list *candidates = &world.locks[0].queue.candidates;
+    struct link *first = candidates->first;
+    listRemove(candidates, first);
+    listAddLast(candidates, first);
+    assertFault(&world, "candidates in another order");
+    listRemove(candidates, first);
+    listInsertBefore(candidates, candidates->first, first);
+    worldEnd(&world);
+}
+
+static void a_candidate_that_stands_aside_is_detected(void **state) {
+    (void)state;
+    struct world world;
+    fillWithReaders(&world);
+    world.waits[1].positions[0].is_aside = true;
+    assertFault(&world, "candidates in another order");
+    world.waits[1].positions[0].is_aside = false;
+    world.waits[2].positions[0].is_aside = true; /* the last one */
+    assertFault(&world, "a candidate that has no position");
+    world.waits[2].positions[0].is_aside = false;
+    world.waits[0].positions[0].is_aside = false;
+    assertFault(&world, "candidates in another order");
+    world.waits[0].positions[0].is_aside = true;
+    worldEnd(&world);
+}
+
+static void a_writer_that_stands_aside_is_detected(void **state) {
+    (void)state;
+    static const enum lockMode modes[] = {MODE_WRITE, MODE_EXCLUSIVE, MODE_SEMAPHORE};
+    for (size_t i = 0; i < LENGTH_OF(modes); i++) {
+        struct world world = {.count = 0};
+        struct wait *wait = worldQueue(&world, "a", modes[i], 0);
+        waitqueueStandAside(&wait->positions[0]);
+        assertFault(&world, "stands aside though it excludes readers");
+        waitqueueStandIn(&wait->positions[0]);
+        assert_null(queuecheckFault(&world.locks[0].queue));
+        worldEnd(&world);
+    }
+}
+
+static void the_mode_of_a_position_is_checked(void **state) {
+    (void)state;
+    struct world world;
+    fill(&world);
+    struct position *position = &world.waits[0].positions[0];
+    position->mode = MODE_COUNT;
+    assertFault(&world, "of no mode");
+    position->mode = MODE_READ;
+    assertFault(&world, "of a kind");
+    position->mode = MODE_WRITE;
+    worldEnd(&world);
+}
+
 static void ties_are_checked(void **state) {
     (void)state;
     struct world world;
@@ -126,6 +208,11 @@ int main(void) {
         UNIT(order_is_checked),
         UNIT(counts_are_checked),
         UNIT(writers_are_checked),
+        UNIT(a_missing_candidate_is_detected),
+        UNIT(candidates_out_of_order_are_detected),
+        UNIT(a_candidate_that_stands_aside_is_detected),
+        UNIT(a_writer_that_stands_aside_is_detected),
+        UNIT(the_mode_of_a_position_is_checked),
         UNIT(ties_are_checked),
         UNIT(names_of_owners_are_checked),
         UNIT(counts_of_owners_are_checked),

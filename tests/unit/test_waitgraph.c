@@ -43,7 +43,8 @@ static void standAll(struct world *world) {
     for (size_t i = 0; i < OWN; i++) {
         worldQueue(world, "o", MODE_WRITE, locks[i]);
     }
-    waitqueueAdd(&world->locks[2].queue, &world->waits[3].positions[1], &world->waits[3].request);
+    waitqueueAdd(&world->locks[2].queue, &world->waits[3].positions[1], &world->waits[3].request,
+                 MODE_WRITE);
     worldWaits(world, "other", MODE_WRITE, 0); /* is never a tie */
 }
 
@@ -154,16 +155,16 @@ static void what_leaves_during_a_walk_is_not_visited(void **state) {
     worldEnd(&world);
 }
 
-/* Whether the request of an owner that already waits `count` times here requests nothing new. The
- * owner also waits for another lock. */
-static bool requestsNothingNewAfter(size_t count) {
+/* Whether the request of an owner that already waits `count` times here in `before` requests
+ * nothing new. The owner also waits for another lock. */
+static bool requestsNothingNewAfter(size_t count, enum lockMode before, enum lockMode mode) {
     struct world world = {.count = 0};
     worldWaits(&world, "o", MODE_WRITE, 1);
     for (size_t i = 0; i < count; i++) {
-        worldWaits(&world, "o", MODE_WRITE, 0);
+        worldWaits(&world, "o", before, 0);
     }
     worldWaits(&world, "other", MODE_WRITE, 0);
-    struct wait *newcomer = worldQueue(&world, "o", MODE_WRITE, 0);
+    struct wait *newcomer = worldQueue(&world, "o", mode, 0);
     waitgraphAnnounce(&world.graph, &newcomer->request);
     bool nothing_new = waitgraphAsksForNothingNew(&newcomer->request);
     worldEnd(&world);
@@ -173,7 +174,16 @@ static bool requestsNothingNewAfter(size_t count) {
 static void the_seventeenth_wait_of_an_owner_for_a_lock_requests_nothing_new(void **state) {
     (void)state;
     for (size_t count = 0; count < 100; count++) {
-        assert_int_equal(requestsNothingNewAfter(count), count >= 16);
+        assert_int_equal(requestsNothingNewAfter(count, MODE_WRITE, MODE_WRITE), count >= 16);
+        assert_int_equal(requestsNothingNewAfter(count, MODE_READ, MODE_READ), count >= 16);
+    }
+}
+
+static void a_writer_requests_something_new_behind_readers_but_not_the_reverse(void **state) {
+    (void)state;
+    for (size_t count = 0; count < 40; count++) {
+        assert_false(requestsNothingNewAfter(count, MODE_READ, MODE_WRITE));
+        assert_int_equal(requestsNothingNewAfter(count, MODE_WRITE, MODE_READ), count >= 16);
     }
 }
 
@@ -209,27 +219,54 @@ static void the_seventeenth_upgrade_of_an_owner_requests_nothing_new(void **stat
     }
 }
 
-static struct wait *queueForTwo(struct world *world, size_t one, size_t other) {
-    struct waitRequest request = worldRequest("o", MODE_EXCLUSIVE);
-    request.discipline = MULTIKEY;
-    struct wait *wait = worldQueueRequest(world, request, one);
-    waitqueueAdd(&world->locks[other].queue, &wait->positions[1], &wait->request);
-    return wait;
+/* Whether a request of an owner that already waits `count` times to read lock 0 and write lock 1
+ * requests nothing new. */
+static bool repeatRequestsNothingNewAfter(size_t count, struct worldLock one,
+                                          struct worldLock other) {
+    struct world world = {.count = 0};
+    worldWaits(&world, "o", MODE_WRITE, 3);
+    for (size_t i = 0; i < count; i++) {
+        worldWaitsForBoth(&world, "o", worldToRead(0), worldToWrite(1));
+    }
+    struct wait *newcomer = worldQueueForBoth(&world, "o", one, other);
+    bool nothing_new = waitgraphAsksForNothingNew(&newcomer->request);
+    worldEnd(&world);
+    return nothing_new;
 }
 
 static void the_seventeenth_wait_for_the_same_keys_requests_nothing_new(void **state) {
     (void)state;
     for (size_t count = 0; count < 40; count++) {
-        struct world world = {.count = 0};
-        worldWaits(&world, "o", MODE_WRITE, 3);
-        for (size_t i = 0; i < count; i++) {
-            waitgraphEnter(&world.graph, &queueForTwo(&world, 0, 1)->request);
-        }
-        assert_int_equal(waitgraphAsksForNothingNew(&queueForTwo(&world, 0, 1)->request),
+        assert_int_equal(repeatRequestsNothingNewAfter(count, worldToRead(0), worldToWrite(1)),
                          count >= 16);
-        assert_false(waitgraphAsksForNothingNew(&queueForTwo(&world, 0, 2)->request));
-        worldEnd(&world);
+        assert_false(repeatRequestsNothingNewAfter(count, worldToRead(0), worldToWrite(2)));
     }
+}
+
+static void a_wait_for_the_same_keys_in_other_modes_requests_something_new(void **state) {
+    (void)state;
+    for (size_t count = 0; count < 40; count++) {
+        assert_false(repeatRequestsNothingNewAfter(count, worldToRead(0), worldToRead(1)));
+        assert_false(repeatRequestsNothingNewAfter(count, worldToWrite(0), worldToWrite(1)));
+        assert_false(repeatRequestsNothingNewAfter(count, worldToWrite(0), worldToRead(1)));
+    }
+}
+
+static void a_copy_waits_for_each_of_its_keys_in_the_same_mode(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    struct wait *first = worldWaitsForBoth(&world, "o", worldToRead(0), worldToWrite(1));
+    struct wait *copy = worldWaitsForBoth(&world, "o", worldToRead(0), worldToWrite(1));
+    assert_false(first->request.is_copy);
+    assert_true(copy->request.is_copy);
+    assert_false(copy->positions[0].is_tie || copy->positions[1].is_tie);
+    struct wait *other = worldWaitsForBoth(&world, "o", worldToRead(0), worldToRead(1));
+    assert_false(other->request.is_copy);
+    assert_true(other->positions[0].is_tie && other->positions[1].is_tie);
+    worldWaitEnds(&world, first);
+    assert_false(copy->request.is_copy);
+    assert_true(copy->positions[0].is_tie && copy->positions[1].is_tie);
+    worldEnd(&world);
 }
 
 int main(void) {
@@ -240,8 +277,11 @@ int main(void) {
         UNIT(queues_are_listed_as_long_as_a_request_of_the_graph_is_in_them),
         UNIT(what_leaves_during_a_walk_is_not_visited),
         UNIT(the_seventeenth_wait_of_an_owner_for_a_lock_requests_nothing_new),
+        UNIT(a_writer_requests_something_new_behind_readers_but_not_the_reverse),
         UNIT(the_seventeenth_upgrade_of_an_owner_requests_nothing_new),
         UNIT(the_seventeenth_wait_for_the_same_keys_requests_nothing_new),
+        UNIT(a_wait_for_the_same_keys_in_other_modes_requests_something_new),
+        UNIT(a_copy_waits_for_each_of_its_keys_in_the_same_mode),
     };
     return cmocka_run_group_tests_name("waitgraph", tests, NULL, NULL);
 }

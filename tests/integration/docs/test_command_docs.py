@@ -14,13 +14,13 @@ PAGES = {page.stem: page for page in (TOP / "docs" / "commands").glob("*.md")}
 ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.macquire", "lock.rwread", "lock.rwwrite", "lock.semaphore"]
 COMMANDS = [*ACQUISITIONS, "lock.cancel", "lock.force", "lock.guard", "lock.info", "lock.release", "lock.renew"]
 COMMANDS += ["lock.top"]
-COMMANDS += ["lock.mrelease", "lock.watch", "latch.set", "latch.down", "latch.wait"]
+COMMANDS += ["lock.mrelease", "lock.mrenew", "lock.watch", "latch.set", "latch.down", "latch.wait"]
 COMMANDS += ["delay.push", "delay.cancel", "delay.list"]
 COMMANDS.sort()
 LISTING = ["lock.info", "lock.top", "delay.list"]
 WATCHING = ["lock.watch", "latch.wait"]
 READ_ONLY = ["lock.info", "delay.list", *WATCHING]
-SEVERAL = ["lock.macquire", "lock.mrelease"]
+SEVERAL = ["lock.macquire", "lock.mrelease", "lock.mrenew"]
 # These commands are about the whole server, and have no keys.
 WITHOUT_KEYS = ["lock.top"]
 each_command = pytest.mark.parametrize("name", COMMANDS)
@@ -58,8 +58,11 @@ def info(ask):
 
 def syntax_of(argument):
     """How a page writes an argument that COMMAND DOCS describes."""
+    again = None
     if argument["type"] == "oneof":
-        text = " | ".join(syntax_of(choice) for choice in argument["arguments"])
+        text = again = " | ".join(syntax_of(choice) for choice in argument["arguments"])
+        if "token" in argument:
+            text = f"{argument['token']} <{text}>"
     elif argument["type"] == "block":
         parts = map(syntax_of, argument["arguments"])
         text = " ".join(filter(None, [argument.get("token"), *parts]))
@@ -69,7 +72,7 @@ def syntax_of(argument):
         text = " ".join(filter(None, [argument.get("token"), argument["name"]]))
     flags = argument.get("flags", [])
     if "multiple" in flags:
-        text += f" [{text} ...]"
+        text += f" [{again or text} ...]"
     return f"[{text}]" if "optional" in flags else text
 
 
@@ -248,7 +251,7 @@ def test_no_keys(ask, info, name):
 def test_keys_of_a_call(ask, name):
     more = {"lock.renew": "k o EX 1", "lock.info": "k COUNT 5", "lock.force": "k", "lock.guard": "k o ping"}
     more.update(dict.fromkeys(ACQUISITIONS, "k o PX 1 BLOCK 0"))
-    more |= {"lock.macquire": "3 k l k o PX 1 BLOCK 0", "lock.mrelease": "3 k l k o"}
+    more |= {"lock.macquire": "3 k l k o PX 1 BLOCK 0", "lock.mrelease": "3 k l k o", "lock.mrenew": "3 k l k o PX 1"}
     more |= {"lock.watch": "k o WANTED BLOCK 0", "latch.set": "k 1 PX 1", "latch.down": "k 2", "latch.wait": "k BLOCK 0"}
     more |= {"delay.push": "k i 1 v", "delay.cancel": "k i i", "delay.list": "k COUNT 5"}
     keys = ["k", "l", "k"] if name in SEVERAL else ["k"]
@@ -264,7 +267,7 @@ def test_keys_of_a_call(ask, name):
 def test_acquisitions_block_and_what_adds_is_refused_without_memory(name):
     # The rule for every new command: see CONTRIBUTING.md.
     flags = header_of(name)["Flags"].split()
-    assert ("blocking" in flags) == (name in [*ACQUISITIONS, *WATCHING, "lock.renew"])
+    assert ("blocking" in flags) == (name in [*ACQUISITIONS, *WATCHING, "lock.renew", "lock.mrenew"])
     assert ("denyoom" in flags) == (name in [*ACQUISITIONS, "delay.push", "latch.set"])
     assert ("readonly" in flags) == (name in READ_ONLY)
     assert ("write" in flags) == (name not in [*READ_ONLY, *WITHOUT_KEYS])

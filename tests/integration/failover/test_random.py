@@ -21,13 +21,15 @@ REQUESTS = (
     "LOCK.ACQUIRE plain {o}", "LOCK.FAIR plain {o}", "LOCK.ACQUIRE plain {o} ONCE", "LOCK.ACQUIRE both {o} FENCED",
     "LOCK.MACQUIRE 2 plain both {o}", "LOCK.MACQUIRE 2 both plain {o} ONCE", "LOCK.FAIR both {o} SESSION",
     "LOCK.RWREAD rw {o}", "LOCK.RWREAD rw {o} ONCE", "LOCK.RWWRITE rw {o}", "LOCK.RWREAD rw {o} SESSION",
+    "LOCK.MACQUIRE 2 rw tree {o} MODES READ WRITE", "LOCK.MACQUIRE 2 tree rw {o} MODES READ READ ONCE",
     "LOCK.SEMAPHORE permits {o} 3", "LOCK.SEMAPHORE permits {o} 3 PERMITS 2",
     "LOCK.SEMAPHORE permits {o} 3 PERMITS 3 ONCE",
 )  # fmt: skip
-KEYS = ("plain", "both", "rw", "permits")
+KEYS = ("plain", "both", "rw", "tree", "permits")
 CHANGES = (
     "LOCK.RELEASE {k} {o}", "LOCK.RELEASE {k} {o}", "LOCK.RELEASE {k} {o}", "LOCK.RELEASE rw {o} READ",
     "LOCK.RELEASE rw {o} WRITE", "LOCK.RELEASE permits {o} PERMITS 2", "LOCK.MRELEASE 2 plain both {o}",
+    "LOCK.MRELEASE 2 rw tree {o} MODES READ WRITE", "LOCK.MRENEW 2 rw tree {o}",
     "LOCK.CANCEL {k} {o}", "LOCK.CANCEL {k} {o} RELEASE", "LOCK.FORCE {k}", "LOCK.RENEW {k} {o}", "DEL {k}", "PEXPIRE {k} 1", "FLUSHALL",
     "DEBUG RELOAD",
 )  # fmt: skip

@@ -94,10 +94,8 @@ class Stage:
         return self.event.reply is GRANT or self.event.remains
 
     def release(self):
-        if self.kind == "multikey":
-            assert self.call("LOCK.MRELEASE 2 k l o") == 2
-        else:
-            assert self.call("LOCK.RELEASE k o" + (" PERMITS 2" if self.kind == "permits" else "")) == 0
+        left = 2 if self.kind in ("multikey", "modes") else 0
+        assert self.call(RELEASES.get(self.kind, "LOCK.RELEASE k o")) == left
 
     def end(self):
         if self.remains():
@@ -220,7 +218,11 @@ def becomes_a_replica(stage):
     assert stage.server.control.hgetall("k") == hash_of(stage.kind), "only the new master may change the keys"
 
 
-RELEASES = dict(multikey="LOCK.MRELEASE 2 k l o", permits="LOCK.RELEASE k o PERMITS 2")
+RELEASES = dict(
+    multikey="LOCK.MRELEASE 2 k l o",
+    modes="LOCK.MRELEASE 2 k l o MODES READ WRITE",
+    permits="LOCK.RELEASE k o PERMITS 2",
+)
 IN_TIME = ("PX", LONG, "REPLICAS", 1, SHORT)
 LEASE_FIRST = ("PX", SHORT, "REPLICAS", 1, LONG)
 GONE = dict(reply=REFUSED, renewal=REFUSED, renewal_remains=False)

@@ -11,7 +11,7 @@ import pytest
 
 from harness import drawn_from, failpoint, wait_for
 from model.failpoint_scene import CONFIG
-from model.once_scene import KINDS, LONG, answer, asks, wait_drained, keeps_out, lets_in, releases, waits
+from model.once_scene import KINDS, LONG, OF_TWO, answer, asks, wait_drained, keeps_out, lets_in, releases, waits
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
@@ -79,7 +79,7 @@ class Stage:
             assert not self.y.has_reply()
             got = self.server.control.execute_command(*releases(self.kind))
             each = answer(self.kind) if self.kind == "permits" else 1
-            assert got == ((0 if left else 2) if self.kind == "multikey" else left * each)
+            assert got == ((0 if left else 2) if self.kind in OF_TWO else left * each)
         assert self.y.reply() == 1
         wait_drained(self.server)
         assert self.server.control.hgetall("k") == {"y": "1"}

@@ -20,9 +20,9 @@ WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 # Each command with valid arguments, for the lock `k` that `o` holds. Add a row for a new command.
 ACQUIRING = ["LOCK.ACQUIRE k o", "LOCK.FAIR k o", "LOCK.MACQUIRE 1 k o"]
 WITH_BLOCK = [*ACQUIRING, "LOCK.WATCH k o"]
-WITH_LEASE = [*ACQUIRING, "LOCK.RENEW k o"]
+WITH_LEASE = [*ACQUIRING, "LOCK.RENEW k o", "LOCK.MRENEW 1 k o"]
 WITH_OWNER = [*WITH_LEASE, "LOCK.WATCH k o", "LOCK.RELEASE k o", "LOCK.CANCEL k o", "LOCK.MRELEASE 1 k o"]
-SEVERAL = ["LOCK.MACQUIRE 1 k o", "LOCK.MRELEASE 1 k o"]
+SEVERAL = ["LOCK.MACQUIRE 1 k o", "LOCK.MRELEASE 1 k o", "LOCK.MRENEW 1 k o"]
 FIXED_LENGTH = ["LOCK.FORCE k"]
 ALL = [*WITH_OWNER, "LOCK.FORCE k", "LOCK.INFO k"]
 # The commands of the delayed queue in front of the list `k`, in which `i` is pending.

@@ -87,6 +87,15 @@ SCENES = dict(
         ("a LOCK.MACQUIRE 3 k l m a SESSION", "b LOCK.MACQUIRE 3 l m k b BLOCK 0", "c LOCK.ACQUIRE m c BLOCK 0"),
         ("a LOCK.MRELEASE 3 k l m a",),
     ),
+    takes_modes=Scene(("b LOCK.ACQUIRE other b",), ("a LOCK.MACQUIRE 3 k l m a MODES READ WRITE READ",)),
+    hands_off_modes=Scene(
+        (
+            "a LOCK.MACQUIRE 3 k l m a MODES WRITE READ WRITE SESSION",
+            "b LOCK.MACQUIRE 3 l m k b MODES WRITE READ READ BLOCK 0",
+            "c LOCK.RWREAD m c BLOCK 0",
+        ),
+        ("a LOCK.MRELEASE 3 k l m a MODES WRITE READ WRITE",),
+    ),
     # The lease that runs when z binds its hold is long, and each renewal sets a long lease again.
     renews=Scene(
         (
@@ -269,6 +278,19 @@ STEPS = dict(
         first_lock_taken=("multikey.between", 1),
         second_lock_not_replicated=("effect", 5),
         third_lock_taken=("multikey.between", 3),
+        reply_not_written=("reply", 1),
+    ),
+    takes_modes=dict(
+        read_lock_taken=("multikey.between", 1),
+        write_lock_not_replicated=("effect", 5),
+        third_lock_not_written=("take.begun", 3),
+    ),
+    hands_off_modes=dict(
+        first_lock_released=("release.done", 1),
+        third_lock_not_released=("release.begun", 3),
+        second_lock_taken=("multikey.between", 2),
+        third_lock_not_replicated=("effect", 10),
+        reader_not_unblocked=("answer", 2),
         reply_not_written=("reply", 1),
     ),
     renews=dict(

@@ -60,6 +60,8 @@ class Mutation:
 WAIT = "LOCK.ACQUIRE k w PX 500000 BLOCK 0"
 WAIT_FAIRLY = "LOCK.FAIR k w PX 500000 BLOCK 0"
 WAIT_FOR_BOTH = "LOCK.MACQUIRE 2 k l w PX 500000 BLOCK 0"
+READ_AND_WRITE = "LOCK.MACQUIRE 2 k l o MODES READ WRITE PX 600000"
+WAIT_TO_READ = "LOCK.MACQUIRE 2 k l w MODES READ READ PX 500000 BLOCK 0"
 BOTH = ("k", "l")
 MUTATIONS = {
     "acquire": Mutation(TAKE, 1),
@@ -98,6 +100,14 @@ MUTATIONS = {
     "multi-key release, hand off one": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), WAIT, 1, locks=BOTH),
     "release, hand off to a multi-key waiter": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT_FOR_BOTH, 2),
     "force, hand off to a multi-key waiter": Mutation("LOCK.FORCE k", 1, (TAKE,), WAIT_FOR_BOTH, 2),
+    "modes": Mutation(READ_AND_WRITE, 2, locks=BOTH),
+    "modes again": Mutation(READ_AND_WRITE, 2, (READ_AND_WRITE,), locks=BOTH),
+    "modes, release": Mutation("LOCK.MRELEASE 2 k l o MODES READ WRITE", 2, (READ_AND_WRITE,), locks=BOTH),
+    "modes, release, hand off": Mutation(
+        "LOCK.MRELEASE 2 k l o MODES READ WRITE", 2, (READ_AND_WRITE,), WAIT_TO_READ, 2, locks=BOTH
+    ),
+    "renew both": Mutation("LOCK.MRENEW 2 k l o PX 700000", 2, (TAKE_BOTH,), locks=BOTH),
+    "renew both, modes": Mutation("LOCK.MRENEW 2 k l o PX 700000", 2, (READ_AND_WRITE,), locks=BOTH),
     "cancel, multi-key": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT_FOR_BOTH, None, changes_key=False),
 }
 each_mutation = pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
@@ -141,6 +151,13 @@ FAILURES = {
     "multi-key, would wait a while": Failure("LOCK.MACQUIRE 2 l k other BLOCK 60000"),
     "multi-key, too many holds": Failure("LOCK.MACQUIRE 2 k l o", "ERR", (TAKE, "HSET l o 2147483647")),
     "multi-key, one is no lock": Failure("LOCK.MACQUIRE 2 k l o BLOCK 0", "WRONGTYPE", (TAKE, "SET l 1")),
+    "modes": Failure("LOCK.MACQUIRE 2 k l other MODES READ WRITE"),
+    "modes, would wait": Failure("LOCK.MACQUIRE 2 l k other MODES READ WRITE BLOCK 0"),
+    "modes, release of another mode": Failure(
+        "LOCK.MRELEASE 2 k l o MODES READ READ", "NOTHELD", (READ_AND_WRITE,)
+    ),
+    "renew both, one is missing": Failure("LOCK.MRENEW 2 k l o PX 700000", "NOTHELD"),
+    "renew both, one is no lock": Failure("LOCK.MRENEW 2 k l o", "WRONGTYPE", (TAKE, "SET l 1")),
     "multi-key release, one is missing": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD"),
     "multi-key release, one is another's": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD", (TAKE, "LOCK.ACQUIRE l p")),
     "multi-key release of free locks": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD", ()),

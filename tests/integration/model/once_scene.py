@@ -14,14 +14,26 @@ KINDS = {
     "write": ("LOCK.RWWRITE k o", {"mode": "write", "o:write": "1"}),
     "permits": ("LOCK.SEMAPHORE k o 4 PERMITS 2", {"mode": "semaphore", "o": "2"}),
     "multikey": ("LOCK.MACQUIRE 2 k l o", {"o": "1"}),
+    "modes": ("LOCK.MACQUIRE 2 k l o MODES READ WRITE", {"mode": "read", "o": "1"}),
 }
 # The reply to the first acquisition, if it is not 1.
-ANSWERS = {"permits": 2, "multikey": 2}
+ANSWERS = {"permits": 2, "multikey": 2, "modes": 2}
 # The command that releases all holds.
-RELEASES = {"permits": "LOCK.RELEASE k o PERMITS 2", "multikey": "LOCK.MRELEASE 2 k l o"}
+RELEASES = {
+    "permits": "LOCK.RELEASE k o PERMITS 2",
+    "multikey": "LOCK.MRELEASE 2 k l o",
+    "modes": "LOCK.MRELEASE 2 k l o MODES READ WRITE",
+}
 # The command with which another owner keeps o from acquiring it.
-KEEPS_OUT = {"permits": "LOCK.SEMAPHORE k x 4 PERMITS 4", "read": "LOCK.RWWRITE k x", "write": "LOCK.RWWRITE k x"}
+KEEPS_OUT = {
+    "permits": "LOCK.SEMAPHORE k x 4 PERMITS 4",
+    **dict.fromkeys(("read", "write", "modes"), "LOCK.RWWRITE k x"),
+}
 LETS_IN = {"permits": "LOCK.RELEASE k x PERMITS 4"}
+
+
+OF_TWO = ("multikey", "modes")
+"""The kinds that acquire l as well."""
 
 
 def each_kind(*but):
@@ -61,7 +73,7 @@ def assert_held_once(server, kind):
 
 
 def free_by_one_release(server, kind):
-    assert server.control.execute_command(*releases(kind)) == (2 if kind == "multikey" else 0)
+    assert server.control.execute_command(*releases(kind)) == (2 if kind in OF_TWO else 0)
     wait_for(lambda: not server.control.exists("k", "l"), what="the lock to be free")
 
 

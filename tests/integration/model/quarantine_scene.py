@@ -22,6 +22,7 @@ REQUESTS = {
     "permit": ("LOCK.SEMAPHORE k o 3", 1),
     "permits": ("LOCK.SEMAPHORE k o 3 PERMITS 2", 2),
     "all": ("LOCK.MACQUIRE 2 k l o", 2),
+    "modes": ("LOCK.MACQUIRE 2 k l o MODES WRITE READ", 2),
     "once": ("LOCK.ACQUIRE k o ONCE", 1),
     "session": ("LOCK.ACQUIRE k o SESSION", 1),
     "fenced": ("LOCK.ACQUIRE k o FENCED", lambda token: isinstance(token, int) and token > 10**15),
@@ -36,13 +37,16 @@ REQUESTS_AGAIN = {
     "permit": ("LOCK.SEMAPHORE k o 3", 2),
     "permits": ("LOCK.SEMAPHORE k o 4 PERMITS 2", 4),
     "all": ("LOCK.MACQUIRE 2 k l o", 2),
+    "modes": ("LOCK.MACQUIRE 2 k l o MODES WRITE READ", 2),
     "once": ("LOCK.ACQUIRE k o ONCE", 1),
     "once, permits": ("LOCK.SEMAPHORE k o 4 PERMITS 2 ONCE", 2),
     "once, all": ("LOCK.MACQUIRE 2 k l o ONCE", 2),
+    "once, modes": ("LOCK.MACQUIRE 2 k l o MODES WRITE READ ONCE", 2),
     "session": ("LOCK.ACQUIRE k o SESSION", 2),
 }
 FIRST = {
     "fair": "plain", "once": "plain", "session": "plain", "once, permits": "permits", "once, all": "all",
+    "once, modes": "modes",
 }  # fmt: skip
 
 

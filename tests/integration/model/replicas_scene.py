@@ -19,10 +19,14 @@ KINDS = {
     "write": ("LOCK.RWWRITE k o", {"mode": "write", "o:write": "1"}),
     "permits": ("LOCK.SEMAPHORE k o 4 PERMITS 2", {"mode": "semaphore", "o": "2"}),
     "multikey": ("LOCK.MACQUIRE 2 k l o", {"o": "1"}),
+    "modes": ("LOCK.MACQUIRE 2 k l o MODES READ WRITE", {"mode": "read", "o": "1"}),
 }
-ANSWERS = {"permits": 2, "multikey": 2}
+ANSWERS = {"permits": 2, "multikey": 2, "modes": 2}
 # The commands with which another owner keeps o from acquiring it, and releases it again.
-KEEPS_OUT = {"permits": "LOCK.SEMAPHORE k x 4 PERMITS 4", "read": "LOCK.RWWRITE k x", "write": "LOCK.RWWRITE k x"}
+KEEPS_OUT = {
+    "permits": "LOCK.SEMAPHORE k x 4 PERMITS 4",
+    **dict.fromkeys(("read", "write", "modes"), "LOCK.RWWRITE k x"),
+}
 LETS_IN = {"permits": "LOCK.RELEASE k x PERMITS 4"}
 
 each_kind = pytest.mark.parametrize("kind", KINDS)

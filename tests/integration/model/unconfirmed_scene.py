@@ -13,8 +13,9 @@ KINDS = {
     "writer": ("LOCK.RWWRITE", "k", "{}"),
     "semaphore": ("LOCK.SEMAPHORE", "k", "{}", 1),
     "multikey": ("LOCK.MACQUIRE", 1, "k", "{}"),
+    "multikey reader": ("LOCK.MACQUIRE", 1, "k", "{}", "MODES", "READ"),
 }
-HOLDERS = {"reader": "writer", "writer": "writer", "semaphore": "semaphore"}
+HOLDERS = {"reader": "writer", "multikey reader": "writer", "writer": "writer", "semaphore": "semaphore"}
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 

@@ -27,6 +27,7 @@ HOLDS = {
     "read": "LOCK.RWREAD k o PX {HOUR}",
     "write": "LOCK.RWWRITE k o PX {HOUR}",
     "multikey": "LOCK.MACQUIRE 2 k l o PX {HOUR}",
+    "modes": "LOCK.MACQUIRE 2 k l o MODES READ WRITE PX {HOUR}",
     "permit": "LOCK.SEMAPHORE k o 5 PX {HOUR}",
 }
 

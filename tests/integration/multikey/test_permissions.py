@@ -4,7 +4,8 @@ import pytest
 
 from harness import code_of
 
-BEFORE = {"LOCK.MACQUIRE": (), "LOCK.MRELEASE": ("LOCK.MACQUIRE 3 k l m o",)}
+HELD = ("LOCK.MACQUIRE 3 k l m o",)
+BEFORE = {"LOCK.MACQUIRE": (), "LOCK.MRELEASE": HELD, "LOCK.MRENEW": HELD}
 each_command = pytest.mark.parametrize("command", BEFORE)
 
 

@@ -12,7 +12,8 @@ FREE_L = ("redisson_lock__channel:{l}", "0")
 # Which locks become free by a command of the table in model/mutations.py, and remain free.
 FREED = dict.fromkeys(["release", "force", "force a foreign hash", "give up"], [FREE])
 FREED |= {"multi-key release": [FREE, FREE_L], "multi-key release, one of two": [FREE_L]}
-FREED |= {"multi-key release, hand off one": [FREE_L]}
+FREED |= {"multi-key release, hand off one": [FREE_L], "modes, release": [FREE, FREE_L]}
+FREED |= {"modes, release, hand off": [FREE]}
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ KINDS = {
     "writer": ("LOCK.RWWRITE", "k", "{}"),
     "semaphore": ("LOCK.SEMAPHORE", "k", "{}", 1),
     "multi-key": ("LOCK.MACQUIRE", 1, "k", "{}"),
+    "multi-key reader": ("LOCK.MACQUIRE", 1, "k", "{}", "MODES", "READ"),
 }
-HOLDERS = {"reader": KINDS["writer"], "writer": KINDS["reader"], "semaphore": KINDS["semaphore"]}
+HOLDERS = {"reader": KINDS["writer"], "multi-key reader": KINDS["writer"], "writer": KINDS["reader"], "semaphore": KINDS["semaphore"]}
 
 
 def request(words, owner, *more):

@@ -7,8 +7,10 @@ import pytest
 from harness import scaled, scaled_ms, wait_for
 from model.once_scene import (
     LONG,
+    OF_TWO,
     answer,
     asks,
+    releases,
     wait_drained,
     each_kind,
     free_by_one_release,
@@ -58,8 +60,7 @@ def is_held_until_one_release(server, kind, y):  # noqa: F811
 
 
 def one_release(server, kind):  # noqa: F811
-    words = {"permits": "LOCK.RELEASE k o PERMITS 2", "multikey": "LOCK.MRELEASE 2 k l o"}.get(kind, "LOCK.RELEASE k o")
-    assert server.control.execute_command(*words.split()) == (2 if kind == "multikey" else 0)
+    assert server.control.execute_command(*releases(kind)) == (2 if kind in OF_TWO else 0)
 
 
 SESSIONS = list(product([(), ("SESSION",)], repeat=2))

@@ -6,6 +6,7 @@ from harness import wait_for
 from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, as_map, error, granted, run_schedule, schedules
 from model.crowd import Crowd
 from model.once_scene import (
+    OF_TWO,
     answer,
     asks,
     assert_held_once,
@@ -84,7 +85,7 @@ def test_wait_without_once_adds_a_hold(server, actor, make_wait, kind):
     more = waits(actor(), *[word for word in asks(kind) if word != "ONCE"])
     assert x.call(*lets_in(kind).split()) == 0
     assert once.reply() == answer(kind)
-    assert more.reply() == (answer(kind) if kind == "multikey" else 2 * answer(kind))
+    assert more.reply() == (answer(kind) if kind in OF_TWO else 2 * answer(kind))
 
 
 def test_all_waits_receive_the_same_token(server, actor, make_wait):

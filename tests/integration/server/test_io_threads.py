@@ -20,6 +20,9 @@ MULTIKEY = (
     "GET x{{h}}",
     "SET x{{h}} {o}",
     "LOCK.MRELEASE 2 {{h}}a {k} {o}",
+    "LOCK.MACQUIRE 2 {{h}}r {k}w {o} MODES READ WRITE PX 50",
+    "LOCK.MRENEW 2 {{h}}r {k}w {o} PX 60",
+    "LOCK.MRELEASE 2 {{h}}r {k}w {o} MODES READ WRITE",
 )
 EVERY_COMMAND = (
     "LOCK.ACQUIRE {k} {o} PX 50",

@@ -20,6 +20,33 @@ bool detectorHoldsPlain(const struct detectorWorld *world, size_t owner, size_t 
                          detectorOwners[owner].length);
 }
 
+/* Whether a request of this owner waits for no other request in this line: it is for several keys,
+ * and its owner already holds this lock. In MODE_EXCLUSIVE only a plain hold counts: another kind
+ * of hold is in the way of the request itself. */
+static bool passesOthers(const struct detectorWorld *world, const struct waitRequest *request,
+                         size_t lock, enum lockMode mode) {
+    const struct fakeLock *held = &world->locks[lock];
+    return request->discipline == MULTIKEY &&
+           (lockIsPlainOf(held, request->owner, request->owner_length) ||
+            (mode != MODE_EXCLUSIVE &&
+             lockIsInTheWay(held, request->owner, request->owner_length, MODE_EXCLUSIVE)));
+}
+
+/* The index of a lock in an array of the locks of a request, which has `count` elements; or
+ * DETECTOR_NEVER. */
+static size_t indexOf(const size_t *locks, size_t count, size_t lock) {
+    for (size_t i = 0; i < count; i++) {
+        if (locks[i] == lock) {
+            return i;
+        }
+    }
+    return DETECTOR_NEVER;
+}
+
+enum lockMode detectorModeAt(const struct detectorWait *wait, size_t lock) {
+    return wait->modes[indexOf(wait->locks, wait->lock_count, lock)];
+}
+
 /* The number of the owner's first position in this line, counted from 1, or DETECTOR_NEVER. */
 static size_t firstPosition(const struct detectorWorld *world, size_t lock, size_t owner) {
     const struct detectorLine *line = &world->lines[lock];
@@ -31,22 +58,31 @@ static size_t firstPosition(const struct detectorWorld *world, size_t lock, size
     return DETECTOR_NEVER;
 }
 
-/* The position at which the new request counts; 0 is ahead of all. */
+/* The index of this lock in the new request, or DETECTOR_NEVER. */
+static size_t indexInRequest(const struct detectorRequest *new_request, size_t lock) {
+    return indexOf(new_request->locks, new_request->lock_count, lock);
+}
+
+/* The position of this wait in this line, counted from 1. */
+static size_t positionOf(const struct detectorLine *line, const struct detectorWait *wait) {
+    size_t at = 0;
+    while (line->waits[at] != wait) {
+        at++;
+    }
+    return at + 1;
+}
+
+/* The position at which the new request counts: its own, or its owner's first. 0 is ahead of all,
+ * DETECTOR_NEVER behind all. */
 static size_t positionOfRequest(const struct detectorWorld *world,
                                 const struct detectorRequest *new_request, size_t lock) {
-    const struct detectorLine *line = &world->lines[lock];
     size_t first = firstPosition(world, lock, new_request->owner);
-    if (new_request->first) {
+    if (new_request->at_head[indexInRequest(new_request, lock)]) {
         return 0;
     }
-    for (size_t at = 0; at < line->count && new_request->request.discipline == FAIR; at++) {
-        const struct detectorWait *wait = line->waits[at];
-        if (wait->owner == new_request->owner && wait->request.discipline == FAIR &&
-            at + 1 < first) {
-            return at + 1;
-        }
-    }
-    return first;
+    size_t own =
+        new_request->placed ? positionOf(&world->lines[lock], new_request->placed) : DETECTOR_NEVER;
+    return own < first ? own : first;
 }
 
 /* Whether `other` is ahead of this position in this line and has a request there that conflicts
@@ -60,16 +96,7 @@ static bool isAhead(const struct detectorWorld *world, size_t other, size_t lock
     }
     for (size_t at = 0; at < line->count; at++) {
         const struct detectorWait *wait = line->waits[at];
-        if (wait->owner == other && wait->in_graph && excludes(wait->request.mode, mode)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool isForLock(const struct detectorRequest *new_request, size_t lock) {
-    for (size_t i = 0; i < new_request->lock_count; i++) {
-        if (new_request->locks[i] == lock) {
+        if (wait->owner == other && wait->in_graph && excludes(detectorModeAt(wait, lock), mode)) {
             return true;
         }
     }
@@ -80,7 +107,8 @@ static bool isForLock(const struct detectorRequest *new_request, size_t lock) {
 static bool requestIsAhead(const struct detectorWorld *world,
                            const struct detectorRequest *new_request, size_t lock,
                            enum lockMode mode, size_t position) {
-    return isForLock(new_request, lock) && excludes(mode, new_request->request.mode) &&
+    size_t index = indexInRequest(new_request, lock);
+    return index != DETECTOR_NEVER && excludes(mode, new_request->modes[index]) &&
            positionOfRequest(world, new_request, lock) < position;
 }
 
@@ -88,21 +116,22 @@ bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorReq
                      size_t one, size_t other, size_t lock, bool behind) {
     const struct detectorLine *line = &world->lines[lock];
     size_t position = firstPosition(world, lock, one);
-    if (new_request && one == new_request->owner && isForLock(new_request, lock)) {
+    if (new_request && one == new_request->owner &&
+        indexInRequest(new_request, lock) != DETECTOR_NEVER) {
         position = positionOfRequest(world, new_request, lock);
     }
     for (size_t at = 0; at < line->count; at++) {
         const struct detectorWait *wait = line->waits[at];
-        enum lockMode mode = wait->request.mode;
-        if (wait->owner != one || !wait->in_graph ||
-            (wait->request.discipline == MULTIKEY && detectorHoldsPlain(world, one, lock))) {
+        if (wait->owner != one || !wait->in_graph) {
             continue;
         }
+        enum lockMode mode = detectorModeAt(wait, lock);
         bool holds = detectorIsHolderInTheWay(world, other, lock, mode);
         bool ahead = isAhead(world, other, lock, mode, position) ||
                      (new_request && other == new_request->owner &&
                       requestIsAhead(world, new_request, lock, mode, position));
-        if (behind ? ahead && !holds : holds) {
+        bool waits_behind = ahead && !holds && !passesOthers(world, &wait->request, lock, mode);
+        if (behind ? waits_behind : holds) {
             return true;
         }
     }
@@ -112,17 +141,26 @@ bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorReq
 bool detectorRequestWaitsAt(const struct detectorWorld *world,
                             const struct detectorRequest *new_request, size_t other, size_t lock,
                             bool behind) {
-    enum lockMode mode = new_request->request.mode;
+    size_t index = indexInRequest(new_request, lock);
+    if (index == DETECTOR_NEVER) {
+        return false;
+    }
+    enum lockMode mode = new_request->modes[index];
     bool holds = detectorIsHolderInTheWay(world, other, lock, mode);
     bool ahead = isAhead(world, other, lock, mode, positionOfRequest(world, new_request, lock));
-    return isForLock(new_request, lock) && (behind ? ahead && !holds : holds);
+    return behind ? ahead && !holds && !passesOthers(world, &new_request->request, lock, mode)
+                  : holds;
 }
 
-/* Whether there are, or may be, other requests behind the position of the new request. */
+/* Whether there are, or may be, other requests behind the position of the new request, which begin
+ * to wait for it. They do not if its owner is the only holder: they wait for its hold already. */
 static bool mayBeAhead(const struct detectorWorld *world,
                        const struct detectorRequest *new_request) {
     for (size_t i = 0; i < new_request->lock_count; i++) {
-        if (positionOfRequest(world, new_request, new_request->locks[i]) != DETECTOR_NEVER) {
+        size_t lock = new_request->locks[i];
+        bool is_held = new_request->request.discipline == MULTIKEY &&
+                       detectorHoldsPlain(world, new_request->owner, lock);
+        if (!is_held && positionOfRequest(world, new_request, lock) != DETECTOR_NEVER) {
             return true;
         }
     }

@@ -21,6 +21,7 @@ struct detectorWait {
     bool in_graph; /* if not, it is a position without a client */
     size_t lock_count;
     size_t locks[DETECTOR_MOST_LOCKS];
+    enum lockMode modes[DETECTOR_MOST_LOCKS];
     struct position positions[DETECTOR_MOST_LOCKS];
     char bytes[]; /* of the owner */
 };
@@ -39,13 +40,16 @@ struct detectorWorld {
     struct detectorWait *waits[DETECTOR_MOST_WAITS];
 };
 
-/* A request that does not wait yet. */
+/* A request that does not wait yet: for each of its locks the mode, and whether it will be at the
+ * head of the queue; or one that is in its queues already (`placed`). */
 struct detectorRequest {
     size_t owner;
     struct waitRequest request;
-    bool first;
     size_t lock_count;
     size_t locks[DETECTOR_MOST_LOCKS];
+    enum lockMode modes[DETECTOR_MOST_LOCKS];
+    bool at_head[DETECTOR_MOST_LOCKS];
+    const struct detectorWait *placed; /* a wait outside of the graph that has its positions */
 };
 
 /* The bytes of an owner, which is a number otherwise. Some are a prefix of another's, or have a
@@ -59,6 +63,9 @@ extern const struct detectorOwner detectorOwners[DETECTOR_MOST_OWNERS];
 
 bool detectorIsHolderInTheWay(const struct detectorWorld *world, size_t holder, size_t lock,
                               enum lockMode mode);
+
+/* The mode in which this wait, which is in the lock's line, waits there. */
+enum lockMode detectorModeAt(const struct detectorWait *wait, size_t lock);
 
 bool detectorHoldsPlain(const struct detectorWorld *world, size_t owner, size_t lock);
 

@@ -7,12 +7,13 @@
 #include "unit.h"
 
 struct newRequest newrequestOf(const char *owner, enum lockMode mode, size_t lock) {
-    return (struct newRequest){.request = worldRequest(owner, mode), .locks = {lock}, .count = 1};
+    return (struct newRequest){
+        .request = worldRequest(owner), .locks = {{.mode = mode, .lock = lock}}, .count = 1};
 }
 
 struct newRequest newrequestFirst(const char *owner, enum lockMode mode, size_t lock) {
     struct newRequest new_request = newrequestOf(owner, mode, lock);
-    new_request.first = true;
+    new_request.locks[0].at_head = true;
     return new_request;
 }
 
@@ -22,12 +23,17 @@ struct newRequest newrequestFair(const char *owner, size_t lock) {
     return new_request;
 }
 
+struct newRequest newrequestForBoth(const char *owner, struct worldLock one,
+                                    struct worldLock other) {
+    return (struct newRequest){.request = worldMultikey(owner), .locks = {one, other}, .count = 2};
+}
+
 /* The position of its owner that a fair request takes over, or NULL. */
 static struct position *positionToTakeOver(struct world *world,
                                            const struct newRequest *new_request) {
     struct position *position =
-        waitqueueOfOwner(&world->locks[new_request->locks[0]].queue, new_request->request.owner,
-                         new_request->request.owner_length);
+        waitqueueOfOwner(&world->locks[new_request->locks[0].lock].queue,
+                         new_request->request.owner, new_request->request.owner_length);
     bool takes_over = position && new_request->request.discipline == FAIR &&
                       position->request->discipline == FAIR && !waitgraphHas(position->request);
     return takes_over ? position : NULL;
@@ -36,12 +42,7 @@ static struct position *positionToTakeOver(struct world *world,
 static void enqueue(struct world *world, const struct newRequest *new_request,
                     struct waitRequest *request, struct position *positions) {
     for (size_t i = 0; i < new_request->count; i++) {
-        struct waitqueue *queue = &world->locks[new_request->locks[i]].queue;
-        if (new_request->first) {
-            waitqueueAddFirst(queue, &positions[i], request);
-        } else {
-            waitqueueAdd(queue, &positions[i], request);
-        }
+        worldEnqueue(world, &positions[i], request, new_request->locks[i]);
     }
 }
 

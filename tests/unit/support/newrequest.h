@@ -2,7 +2,6 @@
 #ifndef LOCK_TESTS_NEWREQUEST_H
 #define LOCK_TESTS_NEWREQUEST_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/cyclesearch.h"
@@ -13,8 +12,7 @@
 /* A request that is going to wait. */
 struct newRequest {
     struct waitRequest request;
-    bool first;
-    size_t locks[2];
+    struct worldLock locks[2];
     size_t count;
 };
 
@@ -24,6 +22,10 @@ struct newRequest newrequestOf(const char *owner, enum lockMode mode, size_t loc
 struct newRequest newrequestFirst(const char *owner, enum lockMode mode, size_t lock);
 
 struct newRequest newrequestFair(const char *owner, size_t lock);
+
+/* One for two locks at once. */
+struct newRequest newrequestForBoth(const char *owner, struct worldLock one,
+                                    struct worldLock other);
 
 /* Adds the request as a newcomer, makes a whole search from it, and removes it again. `way`: see
  * locks.h. */
