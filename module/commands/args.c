@@ -42,17 +42,15 @@ static const struct optionRow {
     {WORD("MODES"), ARGS_MODES, ARGS_MODES, ONE_EACH},
 };
 
-/* strcasecmp for bytes that may contain a zero. */
-static bool argsSpells(RedisModuleString *argument, const struct optionRow *row) {
+/* The option that the argument spells, in any case, if it is one of these. */
+static const struct optionRow *findOption(RedisModuleString *argument, unsigned allowed) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(argument, &length);
-    return length == row->length && strncasecmp(bytes, row->name, length) == 0;
-}
-
-static const struct optionRow *findOption(RedisModuleString *argument, unsigned allowed) {
     for (size_t i = 0; i < sizeof(option_rows) / sizeof(option_rows[0]); i++) {
-        if ((option_rows[i].option & allowed) && argsSpells(argument, &option_rows[i])) {
-            return &option_rows[i];
+        const struct optionRow *row = &option_rows[i];
+        if (row->length == length && (row->option & allowed) &&
+            strncasecmp(bytes, row->name, length) == 0) {
+            return row;
         }
     }
     return NULL;
