@@ -1,6 +1,8 @@
 /* See holdkey.h. */
 #include "keys/holdkey.h"
 
+#include <string.h>
+
 #include "common/propagate.h"
 #include "keys/tally.h"
 
@@ -33,29 +35,53 @@ const char *holdkeyModeText(enum lockMode mode) {
     return texts[mode];
 }
 
-/* The text of most counts, made once: making it costs a tenth of the write. */
-static RedisModuleString *text_of_one;
+/* Strings that are written again and again, made once: making one costs a tenth of the write. */
+static struct { RedisModuleString *one, *mode, *modes[MODE_COUNT]; } texts;
+
+static RedisModuleString *keep(RedisModuleString **text, const char *bytes) {
+    if (!*text) {
+        *text = RedisModule_CreateString(NULL, bytes, strlen(bytes));
+    }
+    return *text;
+}
 
 static RedisModuleString *textOfOne(void) {
-    if (!text_of_one) {
-        text_of_one = RedisModule_CreateStringFromLongLong(NULL, 1);
+    return keep(&texts.one, "1");
+}
+
+RedisModuleString *holdkeyModeField(void) {
+    return keep(&texts.mode, "mode");
+}
+
+RedisModuleString *holdkeyModeValue(enum lockMode mode) {
+    return keep(&texts.modes[mode], holdkeyModeText(mode));
+}
+
+static void drop(RedisModuleString **text) {
+    if (*text) {
+        RedisModule_FreeString(NULL, *text);
+        *text = NULL;
     }
-    return text_of_one;
 }
 
 void holdkeyFree(void) {
-    if (text_of_one) {
-        RedisModule_FreeString(NULL, text_of_one);
-        text_of_one = NULL;
+    drop(&texts.one);
+    drop(&texts.mode);
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        drop(&texts.modes[mode]);
     }
 }
 
-void holdkeyPut(struct holds *holds, RedisModuleString *field, int64_t count) {
-    if (count == 1) {
-        RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, textOfOne(), NULL);
-        return;
+RedisModuleString *holdkeyCountText(RedisModuleCtx *ctx, int64_t count) {
+    if (count != 1) {
+        return RedisModule_CreateStringFromLongLong(ctx, count);
     }
-    RedisModuleString *value = RedisModule_CreateStringFromLongLong(holds->ctx, count);
+    RedisModule_RetainString(NULL, textOfOne());
+    return textOfOne();
+}
+
+void holdkeyPut(struct holds *holds, RedisModuleString *field, int64_t count) {
+    RedisModuleString *value = holdkeyCountText(holds->ctx, count);
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, value, NULL);
     RedisModule_FreeString(holds->ctx, value);
 }

@@ -37,6 +37,10 @@ void holdkeySetEnd(struct holds *holds, int64_t end_ms);
 /* The text that the field `mode` contains for this mode; NULL for MODE_EXCLUSIVE. */
 const char *holdkeyModeText(enum lockMode mode);
 
+/* The name of the field `mode`, and its text for this mode, as strings that are kept. */
+RedisModuleString *holdkeyModeField(void);
+RedisModuleString *holdkeyModeValue(enum lockMode mode);
+
 /* Whether `value`, the value of a field, is a count. If so, stores it in `count`. */
 static inline bool holdkeyParseCount(RedisModuleString *value, int64_t *count) {
     long long number;
@@ -47,6 +51,9 @@ static inline bool holdkeyParseCount(RedisModuleString *value, int64_t *count) {
     *count = number;
     return true;
 }
+
+/* The text of a count, which may be kept: to be freed with RedisModule_FreeString. */
+RedisModuleString *holdkeyCountText(RedisModuleCtx *ctx, int64_t count);
 
 /* Writes a field, and does not propagate it. */
 void holdkeyPut(struct holds *holds, RedisModuleString *field, int64_t count);
@@ -60,7 +67,7 @@ int64_t holdkeyCount(struct holds *holds, RedisModuleString *field);
 /* How many fields the hash has. */
 size_t holdkeyFieldCount(const struct holds *holds);
 
-/* Frees what holdkeyPut keeps. To be called when the module is unloaded. */
+/* Frees the strings that are kept. To be called when the module is unloaded. */
 void holdkeyFree(void);
 
 #endif

@@ -32,7 +32,7 @@ static bool holdsSpells(RedisModuleString *value, const char *word) {
 /* What the field `mode` says; MODE_COUNT if the module has not written that. */
 static enum lockMode readMode(struct holds *holds) {
     RedisModuleString *value = NULL;
-    RedisModule_HashGet(holds->key, REDISMODULE_HASH_CFIELDS, "mode", &value, NULL);
+    RedisModule_HashGet(holds->key, REDISMODULE_HASH_NONE, holdkeyModeField(), &value, NULL);
     if (!value) {
         return MODE_COUNT;
     }

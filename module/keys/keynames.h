@@ -52,6 +52,9 @@ RedisModuleKey *keynamesOpenSide(RedisModuleCtx *ctx, RedisModuleString *name,
 bool keynamesSideIsInUse(RedisModuleString *name, const RedisModuleKey *side,
                          enum keyAccess access);
 
+/* How the names of leases begin. */
+#define KEYNAMES_LEASES "lock:lease:"
+
 /* The name of a side key: `prefix` and the lock's name, in braces if it has no hash tag. A new
  * string, to be freed with RedisModule_FreeString. */
 RedisModuleString *keynamesSide(RedisModuleCtx *ctx, const char *prefix, RedisModuleString *name);

@@ -18,16 +18,20 @@ RedisModuleString *leasedholdsFieldOf(struct holds *holds, RedisModuleString *ow
         RedisModule_RetainString(holds->ctx, owner);
         return owner;
     }
-    RedisModuleString *field = RedisModule_CreateStringFromString(holds->ctx, owner);
-    RedisModule_StringAppendBuffer(holds->ctx, field, OWNERFIELD_WRITE, OWNERFIELD_WRITE_LENGTH);
-    return field;
+    char field[OWNERFIELD_LONGEST + OWNERFIELD_WRITE_LENGTH];
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    RedisModule_Assert(length <= OWNERFIELD_LONGEST);
+    memcpy(field, bytes, length);
+    memcpy(field + length, OWNERFIELD_WRITE, OWNERFIELD_WRITE_LENGTH);
+    /* cppcheck-suppress returnDanglingLifetime ; the string has its own copy */
+    return RedisModule_CreateString(holds->ctx, field, length + OWNERFIELD_WRITE_LENGTH);
 }
 
 void leasedholdsSetMode(struct holds *holds, enum lockMode mode) {
     const char *text = holdkeyModeText(mode);
-    RedisModuleString *value = RedisModule_CreateString(holds->ctx, text, strlen(text));
-    RedisModule_HashSet(holds->key, REDISMODULE_HASH_CFIELDS, "mode", value, NULL);
-    RedisModule_FreeString(holds->ctx, value);
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, holdkeyModeField(),
+                        holdkeyModeValue(mode), NULL);
     holds->mode = mode;
     propagateMode(holds->ctx, holds->name, text);
 }
@@ -73,10 +77,11 @@ static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleSt
     }
 }
 
-void leasedholdsRefresh(struct holds *holds) {
+bool leasedholdsRefresh(struct holds *holds, bool adds) {
     struct leases *leases = leasedholdsLeases(holds);
-    if (!leasesAreStale(leases) || leasesIsWrongType(leases)) {
-        return;
+    bool is_only = leasedholdsCount(holds) == 1 && !adds;
+    if (is_only || !leasesAreStale(leases) || leasesIsWrongType(leases)) {
+        return false;
     }
     leasesClear(leases);
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
@@ -84,12 +89,25 @@ void leasedholdsRefresh(struct holds *holds) {
     }
     RedisModule_ScanCursorDestroy(cursor);
     leasesSetKeyEnd(leases, holdkeyEnd(holds));
+    return true;
+}
+
+/* The only hold of a lock has no lease in the set: it ends with the key. */
+static void endOnlyHoldAt(struct holds *holds, int64_t end_ms) {
+    struct leases *leases = leasedholdsLeases(holds);
+    leasesClear(leases);
+    leases->key_end_ms = end_ms;
+    holdkeySetEnd(holds, end_ms);
 }
 
 /* Stores a lease, and makes the key expire with it if it is the last. Returns whether leases can be
  * stored. */
 static bool putLease(struct holds *holds, RedisModuleString *field, int64_t end_ms) {
     struct leases *leases = leasedholdsLeases(holds);
+    if (leasedholdsCount(holds) == 1) {
+        endOnlyHoldAt(holds, end_ms);
+        return true;
+    }
     if (!leasesIsWrongType(leases)) {
         leasesSet(leases, field, end_ms);
         if (end_ms >= leases->key_end_ms) {
@@ -121,7 +139,7 @@ void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t 
 int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsGrant *request) {
     RedisModuleString *field = leasedholdsFieldOf(holds, request->owner, request->mode);
     int64_t count = holdkeyCount(holds, field);
-    leasedholdsRefresh(holds);
+    leasedholdsRefresh(holds, false);
     leasedholdsLengthen(holds, field, request->lease_ms, false);
     RedisModule_FreeString(holds->ctx, field);
     return count;
@@ -129,28 +147,21 @@ int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsGrant *re
 
 /* ---- the holds ---- */
 
-void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString *field,
-                      int64_t count) {
-    struct leases *leases = leasedholdsLeases(holds);
+void leasedholdsBegin(struct holds *holds, const struct leasedholdsHold *first, int64_t end_ms) {
     RedisModuleCtx *ctx = holds->ctx;
-    const char *text = holdkeyModeText(mode);
+    const char *text = holdkeyModeText(first->mode);
     /* The sum of an earlier lock, which was deleted without an event. */
     tallyForget(RedisModule_GetSelectedDb(ctx), holds->name);
-    leasesClear(leases);
-    leases->key_end_ms = 0;
-    RedisModuleString *mode_field = RedisModule_CreateString(ctx, "mode", strlen("mode"));
-    RedisModuleString *mode_value = RedisModule_CreateString(ctx, text, strlen(text));
-    RedisModuleString *value = RedisModule_CreateStringFromLongLong(ctx, count);
+    RedisModuleString *count = holdkeyCountText(ctx, first->count);
     /* Both in one call, which is cheaper for the server. */
-    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, mode_field, mode_value, field, value,
-                        NULL);
-    RedisModule_FreeString(ctx, mode_field);
-    RedisModule_FreeString(ctx, mode_value);
-    RedisModule_FreeString(ctx, value);
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, holdkeyModeField(),
+                        holdkeyModeValue(first->mode), first->field, count, NULL);
+    RedisModule_FreeString(ctx, count);
     propagateMode(ctx, holds->name, text);
-    propagateCount(ctx, holds->name, field, count);
-    holds->mode = mode;
-    holds->kind = mode == MODE_SEMAPHORE ? HOLDS_SEMAPHORE : HOLDS_READ_WRITE;
+    propagateCount(ctx, holds->name, first->field, first->count);
+    holds->mode = first->mode;
+    holds->kind = first->mode == MODE_SEMAPHORE ? HOLDS_SEMAPHORE : HOLDS_READ_WRITE;
+    endOnlyHoldAt(holds, end_ms);
 }
 
 void leasedholdsClear(struct holds *holds) {
@@ -182,7 +193,7 @@ void leasedholdsRemove(struct holds *holds, const struct leasedholdsHold *hold) 
         leasedholdsClear(holds);
         return;
     }
-    leasedholdsRefresh(holds);
+    leasedholdsRefresh(holds, false);
     removeField(holds, hold);
     if (onlyDeadAreLeft(holds)) {
         leasedholdsClear(holds);

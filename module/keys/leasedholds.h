@@ -33,17 +33,13 @@ size_t leasedholdsCount(struct holds *holds);
  * removed other holds directly. */
 bool leasedholdsEndWithKey(struct holds *holds);
 
-/* Creates the lock, with this count in the field of its first holder, and without a lease. Leases
- * that already exist belong to an earlier lock, and are deleted. */
-void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString *field,
-                      int64_t count);
-
 /* Writes the field `mode`. */
 void leasedholdsSetMode(struct holds *holds, enum lockMode mode);
 
-/* To be called before a single lease is written. If the set of leases is stale (leases.h), gives
- * every hold a lease that ends when the key expires. */
-void leasedholdsRefresh(struct holds *holds);
+/* To be called before a single lease is written, and before a hold is added to others. If the set
+ * of leases is stale (leases.h), gives every hold a lease that ends when the key expires, and
+ * returns true. Does nothing if there is one hold and none is added: its lease is the key's TTL. */
+bool leasedholdsRefresh(struct holds *holds, bool adds);
 
 /* Gives the field a lease that ends at `end_ms`, unix ms. If leases cannot be stored, makes the key
  * expire when the last lease ends. */
@@ -67,6 +63,10 @@ struct leasedholdsHold {
     enum lockMode mode;
     int64_t count; /* the value of the field, as holdsCount returns it */
 };
+
+/* Creates the lock with its first hold, whose lease ends at `end_ms`, unix ms, with the key. Leases
+ * that already exist belong to an earlier lock, and are deleted. */
+void leasedholdsBegin(struct holds *holds, const struct leasedholdsHold *first, int64_t end_ms);
 
 /* Removes the field, which contains no hold any more. If there is no other field, the lock becomes
  * free. */

@@ -56,7 +56,7 @@ static int64_t leasesEndAt(struct leases *leases, bool last, RedisModuleString *
 
 void leasesOpen(struct leases *leases, const struct leasesLock *lock, enum keyAccess access) {
     leases->ctx = lock->ctx;
-    leases->name = keynamesSide(lock->ctx, "lock:lease:", lock->name);
+    leases->name = keynamesSide(lock->ctx, KEYNAMES_LEASES, lock->name);
     leases->key = keynamesOpenSide(lock->ctx, lock->name, leases->name, access);
     leases->in_use = keynamesSideIsInUse(lock->name, leases->key, access);
     leases->key_end_ms = lock->key_end_ms;

@@ -59,8 +59,7 @@ static void keepOnly(struct holds *holds, RedisModuleString *owner) {
     propagateEvent(holds->ctx, holds->name, "lock.expired");
     leasedholdsClear(holds);
     if (reads > 0) {
-        leasedholdsBegin(holds, MODE_READ, owner, reads);
-        leasedholdsSetLease(holds, owner, end_ms);
+        leasedholdsBegin(holds, &(struct leasedholdsHold){owner, MODE_READ, reads}, end_ms);
     }
 }
 
@@ -138,17 +137,18 @@ int64_t rwholdsTake(struct holds *holds, const struct holdsGrant *request) {
         return 0;
     }
     if (is_free) {
-        leasedholdsBegin(holds, mode, field, 1);
+        leasedholdsBegin(holds, &(struct leasedholdsHold){field, mode, 1},
+                         leasesKeptEnd(holdkeyEndAfter(holds, request->lease_ms)));
     } else {
-        leasedholdsRefresh(holds);
+        leasedholdsRefresh(holds, count == 0);
         if (mode == MODE_WRITE && count == 0) {
             leasedholdsSetMode(holds, MODE_WRITE);
         }
         holdkeyPut(holds, field, count + 1);
         propagateCount(holds->ctx, holds->name, field, count + 1);
         holdcountNote(holds, field, count, count + 1);
+        leasedholdsLengthen(holds, field, request->lease_ms, count == 0);
     }
-    leasedholdsLengthen(holds, field, request->lease_ms, count == 0);
     RedisModule_FreeString(holds->ctx, field);
     return count + 1;
 }
@@ -180,7 +180,7 @@ int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t leas
         RedisModuleString *field = leasedholdsFieldOf(holds, owner, (enum lockMode)mode);
         int64_t count = holdkeyCount(holds, field);
         if (count > 0) {
-            leasedholdsRefresh(holds);
+            leasedholdsRefresh(holds, false);
             leasedholdsSetLease(holds, field, leasesKeptEnd(holdkeyEndAfter(holds, lease_ms)));
             total += count;
         }

@@ -23,8 +23,9 @@ static int64_t takenOf(const struct tallySum *sum) {
     return sum->permits + (sum->foreign > 0 ? RULES_MAX_HOLDS : 0);
 }
 
-/* With several holders both keys are encoded as a hashtable and a skiplist (encoding.h) when their
- * fields are first counted: even for two holders each costs less than a listpack. */
+/* With several holders both keys are encoded as a hashtable and a skiplist (encoding.h), when the
+ * second one is added or their fields are first counted: even for two holders each costs less than
+ * a listpack. */
 static void semholdsGrow(struct holds *holds) {
     encodingGrowHash(holds->ctx, holds->key);
     leasesGrowTree(leasedholdsLeases(holds));
@@ -176,15 +177,19 @@ int64_t semholdsTake(struct holds *holds, const struct holdsGrant *request) {
         return 0;
     }
     if (holds->kind == HOLDS_FREE) {
-        leasedholdsBegin(holds, MODE_SEMAPHORE, request->owner, request->count);
+        leasedholdsBegin(holds,
+                         &(struct leasedholdsHold){request->owner, MODE_SEMAPHORE, request->count},
+                         leasesKeptEnd(holdkeyEndAfter(holds, request->lease_ms)));
     } else {
-        leasedholdsRefresh(holds);
+        if (leasedholdsRefresh(holds, own == 0)) {
+            leasesGrowTree(leasedholdsLeases(holds));
+        }
         pruneCrowd(holds);
         holdkeyPut(holds, request->owner, own + request->count);
         propagateCount(holds->ctx, holds->name, request->owner, own + request->count);
         holdcountNote(holds, request->owner, own, own + request->count);
+        leasedholdsLengthen(holds, request->owner, request->lease_ms, own == 0);
     }
-    leasedholdsLengthen(holds, request->owner, request->lease_ms, own == 0);
     return own + request->count;
 }
 
@@ -219,7 +224,7 @@ int64_t semholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lea
     if (own < 1) {
         return 0;
     }
-    leasedholdsRefresh(holds);
+    leasedholdsRefresh(holds, false);
     leasedholdsSetLease(holds, owner, leasesKeptEnd(holdkeyEndAfter(holds, lease_ms)));
     return own;
 }

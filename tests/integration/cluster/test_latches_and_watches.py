@@ -7,7 +7,12 @@ from model.cluster_scene import LONG, begin_move, is_redirection, migrate, is_mo
 from model.moving_scene import SHORT, TRY_AGAIN, call_off, finish_move, side
 
 COMMANDS = ["LATCH.SET {} 1", "LATCH.DOWN {}", "LATCH.WAIT {}", "LATCH.WAIT {} BLOCK 0", "LOCK.WATCH {} o BLOCK 0"]
-LEASED = {"read": "LOCK.RWREAD {} o", "write": "LOCK.RWWRITE {} o", "permit": "LOCK.SEMAPHORE {} o 9"}
+# The hold that is watched, and another hold of the same lock: then there is a set of leases.
+LEASED = {
+    "read": ("LOCK.RWREAD {} o", "LOCK.RWREAD {} p"),
+    "write": ("LOCK.RWWRITE {} o", "LOCK.RWREAD {} o"),
+    "permit": ("LOCK.SEMAPHORE {} o 9", "LOCK.SEMAPHORE {} p 9"),
+}
 
 
 def latch_waiter(node, name):
@@ -46,7 +51,7 @@ def test_latch_and_watch_work_as_on_a_single_server(nodes, key):
     waiter = latch_waiter(one, name)
     assert one.actor.call("LATCH.DOWN", name) == 0
     assert waiter.reply() == 1
-    watching = watcher(one, name, LEASED["read"])
+    watching = watcher(one, name, LEASED["read"][0])
     assert one.actor.call("PEXPIRE", name, scaled_ms(20)) == 1
     assert watching.reply() == "LOST"
 
@@ -94,11 +99,12 @@ def test_latch_that_is_opened_before_its_slot_has_moved_is_open(nodes, key):
     assert waiter.reply() == 1
 
 
-@pytest.mark.parametrize("hold", LEASED.values(), ids=LEASED)
-def test_watch_of_a_lock_whose_leases_have_moved_waits(nodes, key, hold):
+@pytest.mark.parametrize("hold, other", LEASED.values(), ids=LEASED)
+def test_watch_of_a_lock_whose_leases_have_moved_waits(nodes, key, hold, other):
     """This node cannot know whether the holds have expired; the watch is notified when it can."""
     (one, two), (name, slot) = nodes, key
     watching = watcher(one, name, hold)
+    assert one.actor.call(*other.format(name).split(), "PX", LONG) == 1
     begin_move(slot, one, two)
     migrate(side("lease", name), one, two)
     assert str(one.server.actor().attempt("LOCK.WATCH", name, "o")) == TRY_AGAIN

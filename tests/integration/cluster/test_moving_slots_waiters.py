@@ -68,16 +68,17 @@ def test_lock_that_ends_in_a_moving_slot_leaves_no_client_hanging(nodes, cause):
 def test_readers_that_wait_behind_a_writer_are_redirected(nodes, key):
     (one, two), (name, slot) = nodes, key
     assert one.actor.call("LOCK.RWWRITE", name, "oa", "PX", LONG) == 1
+    assert one.actor.call("LOCK.RWREAD", name, "oa", "PX", LONG) == 1  # so that there is a set of leases
     readers = [begins_to_wait(one, WAITS["read"], name, f"o{number}") for number in range(3)]
     begin_move(slot, one, two)
     migrate(side("lease", name), one, two)
-    assert str(one.actor.attempt("LOCK.RELEASE", name, "oa")) == TRY_AGAIN
+    assert str(one.actor.attempt("LOCK.RELEASE", name, "oa", "WRITE")) == TRY_AGAIN
     one.server.settle(30)
     assert not any(reader.has_reply() for reader in readers)
     finish_move(slot, one, two)
     for reader in readers:
         assert is_redirection(reader.outcome())
-    assert two.actor.call("LOCK.RELEASE", name, "oa") == 0
+    assert two.actor.call("LOCK.RELEASE", name, "oa", "WRITE") == 0
 
 
 def fair_wait(nodes, key, reserve_ms):
@@ -186,6 +187,7 @@ def session(nodes, key):
 def test_renewal_of_a_read_lock_waits_for_its_slot(nodes, key, session):
     """The leases are on the other node: nothing is written here, and the session is kept."""
     (one, two), (name, slot) = nodes, key
+    assert one.actor.call("LOCK.RWREAD", name, "ob", "PX", LONG) == 1
     begin_move(slot, one, two)
     migrate(side("lease", name), one, two)
     one.server.let_pass(2 * SHORT)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.rw_lease_scene import LEASES, LONG, holders, say
+from model.rw_lease_scene import LEASES, LONG, end_of, holders, say
 
 __all__ = ["say"]  # a fixture
 
@@ -67,6 +67,7 @@ def test_hold_without_a_lease_among_many_expired_ones_counts(server, say):
     """The number of leases equals the number of holds, because there is a lease without a hold."""
     say(f"LOCK.RWREAD k a PX {LONG}")
     server.control.hset("k", mapping={f"d{number}": 1 for number in range(70)} | {"x": 1})
-    server.control.zadd(LEASES, {f"d{number}": 1 for number in range(70)} | {"junk": 1})
+    expired = {f"d{number}": 1 for number in range(70)}
+    server.control.zadd(LEASES, expired | {"junk": 1, "a": end_of(server)})
     assert say("LOCK.RWWRITE k a") is None
     assert holders(server) == {"a read": 1, "x read": 1}

@@ -95,9 +95,29 @@ def test_release_of_the_last_lease_shortens_the_key(server, say):
 def test_release_of_one_of_two_holds_does_not_change_the_lease(server, say):
     say("LOCK.RWREAD k a PX 50000")
     say("LOCK.RWREAD k a PX 60000")
-    before = server.dump()[0, LEASES.encode()]
+    before = leases(server)
     assert say("LOCK.RELEASE k a") == 1
-    assert server.dump()[0, LEASES.encode()] == before
+    assert leases(server) == before
+
+
+@pytest.mark.parametrize("kind, field", [("RWREAD", "a"), ("RWWRITE", "a:write")])
+def test_lease_of_an_only_hold_is_the_ttl_of_the_key(server, say, kind, field):
+    say(f"LOCK.{kind} k a PX 50000")
+    assert leases(server) == {field: end_of(server)} and not say(f"EXISTS {LEASES}")
+    with takes(server, field, 70000):
+        say("LOCK.RENEW k a PX 70000")
+    assert not say(f"EXISTS {LEASES}")
+    say("LOCK.RWREAD k a PX 60000" if field == "a" else "LOCK.RWREAD k a PX 40000")
+    assert bool(say(f"EXISTS {LEASES}")) == (field != "a")
+
+
+def test_second_hold_keeps_the_lease_of_the_first(server, say):
+    say("LOCK.RWREAD k a PX 50000")
+    first = end_of(server)
+    with takes(server, "b", LONG):
+        say(f"LOCK.RWREAD k b PX {LONG}")
+    assert leases(server)["a"] == first
+    assert all_agree(server)
 
 
 @pytest.mark.parametrize("end", ["LOCK.RELEASE k a", "LOCK.FORCE k"])

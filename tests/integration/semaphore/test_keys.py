@@ -123,6 +123,7 @@ def test_release_and_renew_after_the_lease_are_refused(server):
 def test_owner_has_one_lease_that_is_never_shortened(server):
     control = server.control
     control.execute_command("LOCK.SEMAPHORE", "k", "a", 9, "PX", LONG)
+    control.execute_command("LOCK.SEMAPHORE", "k", "b", 9, "PX", LONG)
     end = control.zscore(LEASES, "a")
     control.execute_command("LOCK.SEMAPHORE", "k", "a", 9, "PX", 1000)
     assert control.zscore(LEASES, "a") == end
