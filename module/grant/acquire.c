@@ -323,14 +323,6 @@ struct acquiringAll {
     struct pendingreply *pendingreply; /* the reply, if REPLICAS delays it */
 };
 
-static void openAll(struct acquiringAll *acquiring) {
-    acquiring->locks = multikeyNew(acquiring->wanted.count);
-    for (size_t i = 0; i < acquiring->wanted.count; i++) {
-        multikeyOpen(acquiring->locks, acquiring->ctx, acquiring->wanted.each[i],
-                     acquiring->wants->now_ms);
-    }
-}
-
 static enum result takeAll(struct acquiringAll *acquiring, struct outcome *outcome) {
     struct multikey *locks = acquiring->locks;
     acquiring->pendingreply = acquireNewAnswer(acquiring->wants);
@@ -425,7 +417,7 @@ static enum result loadQueues(const struct acquiringAll *acquiring) {
 }
 
 static enum result openAndAcquireAll(struct acquiringAll *acquiring, struct outcome *outcome) {
-    openAll(acquiring);
+    acquiring->locks = multikeyOpen(acquiring->ctx, &acquiring->wanted, acquiring->wants->now_ms);
     enum result result = acquireAll(acquiring, outcome);
     multikeyClose(acquiring->locks);
     if (result == RESULT_DONE) {

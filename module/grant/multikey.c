@@ -1,13 +1,15 @@
 /* The decisions and grants of multi-key locks.
  *
  *   multikeyMakeDistinct                       removes duplicate names
- *   multikeyNew, multikeyOpen, multikeyClose   create, open and close the handles
+ *   multikeyOpen, multikeyClose                open and close the handles
  *   multikeyJudge, multikeyTake                check and acquire the locks, for acquire.c
  *   multikeyGrant                              grants the locks to a waiter, for pass.c
  *
  * Contracts are in multikey.h.
  */
 #include "grant/multikey.h"
+
+#include <string.h>
 
 #include "common/failpoint.h"
 #include "common/stats.h"
@@ -38,23 +40,52 @@ void multikeyMakeDistinct(struct multikeyLocks *locks) {
     locks->count = distinct;
 }
 
-struct multikey *multikeyNew(size_t room) {
+static struct multikey *multikeyNew(size_t room, bool may_share) {
     struct multikey *locks = memAlloc(sizeof(*locks) + room * sizeof(locks->keys[0]));
     locks->room = room;
+    locks->may_share = may_share;
     return locks;
 }
 
-void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, struct multikeyLock lock,
-                  int64_t now_ms) {
+void multikeyCloseLeases(const struct multikey *locks, const struct multikeyKey *key) {
+    if (locks->may_share) {
+        holdsCloseLeases(key->holds);
+    }
+}
+
+static void openOne(struct multikey *locks, RedisModuleCtx *ctx, struct multikeyLock lock,
+                    int64_t now_ms) {
     struct multikeyKey *key = &locks->keys[locks->count++];
     key->mode = lock.mode;
-    enum holdsKind kind = holdsOpenToWrite(&key->opened, ctx, lock.name, now_ms);
-    if (kind == HOLDS_WRONG_TYPE) {
+    key->holds = &key->opened;
+    if (holdsOpenToWrite(&key->opened, ctx, lock.name, now_ms) == HOLDS_WRONG_TYPE) {
         holdsClose(&key->opened);
     } else {
-        holdsCloseLeases(&key->opened);
+        multikeyCloseLeases(locks, key);
     }
-    key->holds = &key->opened;
+}
+
+/* Whether a lock of this name may have the leases of another one, or be such leases: it is in
+ * braces, or begins as the names of leases do. */
+static bool mayShare(RedisModuleString *name) {
+    static const char prefix[] = KEYNAMES_LEASES;
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    return length > 0 && (bytes[0] == '{' || (length >= sizeof(prefix) - 1 &&
+                                              memcmp(bytes, prefix, sizeof(prefix) - 1) == 0));
+}
+
+struct multikey *multikeyOpen(RedisModuleCtx *ctx, const struct multikeyLocks *wanted,
+                              int64_t now_ms) {
+    bool may_share = false;
+    for (size_t i = 0; i < wanted->count && wanted->count > 1; i++) {
+        may_share |= mayShare(wanted->each[i].name);
+    }
+    struct multikey *locks = multikeyNew(wanted->count, may_share);
+    for (size_t i = 0; i < wanted->count; i++) {
+        openOne(locks, ctx, wanted->each[i], now_ms);
+    }
+    return locks;
 }
 
 /* Adds a lock that the caller has opened, and closes. */
@@ -94,7 +125,6 @@ static enum result judgeHolds(struct multikeyKey *key, struct request *each) {
     if (checked == RESULT_DONE) {
         key->verdict = holdingDecide(key->holds, each);
     }
-    holdsCloseLeases(key->holds); /* two locks may share them */
     if (checked != RESULT_DONE) {
         return checked;
     }
@@ -142,6 +172,7 @@ enum result multikeyJudge(struct multikey *locks, const struct request *wants, s
     for (size_t i = 0; i < locks->count; i++) {
         struct multikeyKey *key = &locks->keys[i];
         enum result one = judgeHolds(key, &each);
+        multikeyCloseLeases(locks, key);
         if (one == RESULT_DONE && multikeyMustStandBehind(key, wants->owner)) {
             one = RESULT_BUSY;
         }
@@ -161,9 +192,7 @@ void multikeyTake(struct multikey *locks, const struct request *wants,
         each.lock.mode = key->mode;
         int64_t count = holdingTake(key->holds, &each, key->verdict, pendingreply);
         RedisModule_Assert(count > 0); /* all have been judged, and no key occurs twice */
-        if (key->mode != MODE_EXCLUSIVE) {
-            holdsCloseLeases(key->holds);
-        }
+        multikeyCloseLeases(locks, key);
         (void)failpoint(FAILPOINT_MULTIKEY_BETWEEN);
     }
 }
@@ -180,6 +209,7 @@ static bool isServed(RedisModuleCtx *ctx, RedisModuleString *name) {
 static enum result judgeWanted(struct multikeyKey *key, struct request *each,
                                const struct waiterKey *wanted) {
     enum result result = judgeHolds(key, each);
+    holdsCloseLeases(key->holds); /* the waiter's other locks may share them */
     bool keeps_order = result == RESULT_DONE && key->verdict == VERDICT_GRANT;
     return keeps_order && waitqueueStandsBehind(&wanted->position) ? RESULT_BUSY : result;
 }
@@ -238,14 +268,14 @@ static enum result lookAtEach(struct holds *holds, struct waiter *waiter) {
 
 /* Opens all locks of the waiter except the one that is open already. */
 static struct multikey *openFor(struct holds *holds, const struct waiter *waiter) {
-    struct multikey *locks = multikeyNew(waiter->key_count);
+    struct multikey *locks = multikeyNew(waiter->key_count, true);
     for (size_t i = 0; i < waiter->key_count; i++) {
         const struct waiterKey *wanted = &waiter->keys[i];
         if (isOpen(holds, wanted)) {
             addOpen(locks, holds, wanted->position.mode);
         } else {
             const struct multikeyLock lock = {wanted->name, wanted->position.mode};
-            multikeyOpen(locks, holds->ctx, lock, holds->now_ms);
+            openOne(locks, holds->ctx, lock, holds->now_ms);
         }
     }
     return locks;

@@ -41,21 +41,23 @@ struct multikeyKey {
 
 struct multikey {
     size_t count, room;
+    bool may_share; /* two of the locks may have the same side keys */
     struct multikeyKey keys[];
 };
 
-/* Returns a new struct with room for this many keys. To be freed with multikeyClose. */
-struct multikey *multikeyNew(size_t room);
+/* Opens the locks to write, in the selected database and in the given order. Their names must
+ * outlive the result, which is to be freed with multikeyClose. Keys that the opening of another
+ * lock may delete are closed again. These are the leases of a read-write lock or a semaphore, if
+ * two of the locks may share their side keys (`a` and `{a}`), because expired leases are removed on
+ * opening; they are opened again when they are needed. And a key that is not a lock, because it may
+ * be another lock's side key. */
+struct multikey *multikeyOpen(RedisModuleCtx *ctx, const struct multikeyLocks *wanted,
+                              int64_t now_ms);
 
-/* Opens one more lock to write, in the selected database. Its name must outlive `locks`. Keys that
- * the opening of another lock may delete are closed again. These are the leases of a read-write
- * lock or a semaphore, because two locks may share their side keys (`a` and `{a}`) and expired
- * leases are removed on opening; they are opened again when they are needed. And a key that is not
- * a lock, because it may be another lock's side key. */
-void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, struct multikeyLock lock,
-                  int64_t now_ms);
+/* To be called each time that the leases of one of the locks may have been opened. */
+void multikeyCloseLeases(const struct multikey *locks, const struct multikeyKey *key);
 
-/* Closes the locks that multikeyOpen has opened, and frees the struct. */
+/* Closes the locks, and frees the struct. */
 void multikeyClose(struct multikey *locks);
 
 /* Whether the owner, which is in none of the queues yet, can acquire all locks now. Returns:

@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "blocking/redirect.h"
+#include "common/config.h"
 #include "common/propagate.h"
 #include "common/quarantine.h"
 #include "common/stats.h"
@@ -433,6 +434,10 @@ void passHandOff(struct holds *holds) {
     if (holds->kind == HOLDS_FREE) {
         propagateFreeForRedisson(holds->ctx, holds->name);
     }
+}
+
+bool passIsNeeded(void) {
+    return featuresInUse() || configRedissonInterop();
 }
 
 /* Whether a waiter may fit although the owner has just acquired the lock: because of expired

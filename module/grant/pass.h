@@ -20,6 +20,9 @@ void passRun(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 /* To be called when a command has freed the lock. Hands it off, or announces that it is free. */
 void passHandOff(struct holds *holds);
 
+/* Whether passHandOff may have something to do, for any lock. */
+bool passIsNeeded(void);
+
 /* To be called when the owner has just acquired the lock without waiting. Grants the other requests
  * of this owner in the queue that fit now. */
 void passAfterTake(struct holds *holds, RedisModuleString *owner);

@@ -123,46 +123,40 @@ static enum result releaseCheck(struct holds *holds, RedisModuleString *owner,
     return view.own[mode] > 0 ? RESULT_DONE : RESULT_NOT_HELD;
 }
 
-static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyLocks *locks,
-                            const struct release *release) {
+/* Whether the owner has a hold to release on each of them. */
+static enum result checkAll(const struct multikey *locks, const struct release *release) {
     enum result result = RESULT_DONE;
     for (size_t i = 0; result == RESULT_DONE && i < locks->count; i++) {
-        struct holds holds;
-        /* To write, because that removes expired holds. */
-        holdsOpenToWrite(&holds, ctx, locks->each[i].name, release->now_ms);
-        result = releaseCheck(&holds, release->owner, locks->each[i].mode);
-        holdsClose(&holds);
+        const struct multikeyKey *key = &locks->keys[i];
+        result = releaseCheck(key->holds, release->owner, key->mode);
+        multikeyCloseLeases(locks, key);
     }
     return result;
 }
 
 /* Returns whether a waiter may fit now. Counts in `*freed` the locks that the owner no longer holds
  * in this mode. */
-static bool releaseOne(RedisModuleCtx *ctx, const struct multikeyLock *lock,
-                       const struct release *release, int64_t *freed) {
-    struct holds holds;
+static bool releaseOne(const struct multikeyKey *key, const struct release *release,
+                       int64_t *freed) {
     enum lockMode mode;
-    holdsOpenToWrite(&holds, ctx, lock->name, release->now_ms);
-    enum result chosen = holdingModeOf(&holds, release->owner, releaseWhichOf(lock->mode), &mode);
-    int64_t left = -1;
-    if (chosen == RESULT_DONE) {
-        const struct holdingRelease one = {release->owner, mode, release->count, false};
-        left = holdingRelease(&holds, &one);
-    }
-    holdsClose(&holds);
+    enum result chosen =
+        holdingModeOf(key->holds, release->owner, releaseWhichOf(key->mode), &mode);
+    RedisModule_Assert(chosen == RESULT_DONE); /* it has been checked */
+    const struct holdingRelease one = {release->owner, mode, release->count, false};
+    int64_t left = holdingRelease(key->holds, &one);
     *freed += left == 0;
-    return chosen == RESULT_DONE && holdingFrees(mode, left);
+    return holdingFrees(mode, left);
 }
 
-/* Moves the locks to hand off to the front. Returns how many there are. One handle is
- * open at a time, because two locks may share their side keys. */
-static size_t releaseEach(RedisModuleCtx *ctx, struct multikeyLocks *locks,
+/* Moves the locks to hand off to the front of `given`. Returns how many there are. */
+static size_t releaseEach(const struct multikey *locks, struct multikeyLocks *given,
                           const struct release *release, int64_t *freed) {
     size_t count = 0;
     for (size_t i = 0; i < locks->count; i++) {
-        if (releaseOne(ctx, &locks->each[i], release, freed)) {
-            locks->each[count++] = locks->each[i];
+        if (releaseOne(&locks->keys[i], release, freed)) {
+            given->each[count++] = given->each[i];
         }
+        multikeyCloseLeases(locks, &locks->keys[i]);
     }
     return count;
 }
@@ -174,17 +168,19 @@ static void releaseHandOff(RedisModuleCtx *ctx, RedisModuleString *name, int64_t
     holdsClose(&holds);
 }
 
-enum result releaseLocks(RedisModuleCtx *ctx, struct multikeyLocks *locks,
+enum result releaseLocks(RedisModuleCtx *ctx, struct multikeyLocks *given,
                          const struct release *release, struct outcome *outcome) {
-    multikeyMakeDistinct(locks);
-    enum result result = checkAll(ctx, locks, release);
+    multikeyMakeDistinct(given);
+    struct multikey *locks = multikeyOpen(ctx, given, release->now_ms);
+    enum result result = checkAll(locks, release);
     size_t count = 0;
     if (result == RESULT_DONE) {
-        count = releaseEach(ctx, locks, release, &outcome->count);
+        count = releaseEach(locks, given, release, &outcome->count);
     }
-    timesliceBegin(); /* one time slice for all */
-    for (size_t i = 0; i < count; i++) {
-        releaseHandOff(ctx, locks->each[i].name, release->now_ms);
+    multikeyClose(locks); /* a pass opens the locks of its waiters */
+    timesliceBegin();     /* one time slice for all */
+    for (size_t i = 0; i < count && passIsNeeded(); i++) {
+        releaseHandOff(ctx, given->each[i].name, release->now_ms);
     }
     timesliceEnd();
     return result;

@@ -32,10 +32,10 @@ enum result releaseLock(RedisModuleCtx *ctx, RedisModuleString *name, const stru
 
 /* Releases one hold of each lock, and then hands off the locks that have become free. `mode` is
  * that of the hold; MODE_EXCLUSIVE is the only one that the owner has. Removes duplicates from
- * `locks` (multikeyMakeDistinct). RESULT_DONE, with the number of locks that the owner no longer
+ * `given` (multikeyMakeDistinct). RESULT_DONE, with the number of locks that the owner no longer
  * holds in that mode as `count`. If releaseLock would return another result for one of the locks,
  * returns that result and changes nothing. */
-enum result releaseLocks(RedisModuleCtx *ctx, struct multikeyLocks *locks,
+enum result releaseLocks(RedisModuleCtx *ctx, struct multikeyLocks *given,
                          const struct release *release, struct outcome *outcome);
 
 /* Frees the lock, whoever holds it, and hands it off. RESULT_DONE, with 1 as `count`, or 0 if the

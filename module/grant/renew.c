@@ -114,7 +114,7 @@ static enum result checkAllHeld(const struct multikey *locks, const struct renew
         if (result == RESULT_DONE && !holdingIsHeld(holds, renewal->owner)) {
             result = RESULT_NOT_HELD;
         }
-        holdsCloseLeases(holds); /* two locks may share them */
+        multikeyCloseLeases(locks, &locks->keys[i]);
     }
     return result;
 }
@@ -126,7 +126,7 @@ static enum result renewOpen(const struct multikey *locks, const struct renewal 
     for (size_t i = 0; result == RESULT_DONE && i < locks->count; i++) {
         struct outcome of_one = {0};
         result = renewIn(locks->keys[i].holds, renewal, pendingreply, &of_one);
-        holdsCloseLeases(locks->keys[i].holds);
+        multikeyCloseLeases(locks, &locks->keys[i]);
     }
     return result;
 }
@@ -138,11 +138,10 @@ enum result renewLocks(RedisModuleCtx *ctx, struct multikeyLocks *wanted,
         return ready;
     }
     multikeyMakeDistinct(wanted);
-    struct multikey *locks = multikeyNew(wanted->count);
     for (size_t i = 0; i < wanted->count; i++) {
         ledgerConfirmed(ctx, wanted->each[i].name, renewal->owner);
-        multikeyOpen(locks, ctx, wanted->each[i], renewal->now_ms);
     }
+    struct multikey *locks = multikeyOpen(ctx, wanted, renewal->now_ms);
     struct pendingreply *pendingreply = renewNewAnswer(renewal);
     enum result result = renewOpen(locks, renewal, pendingreply);
     multikeyClose(locks);
