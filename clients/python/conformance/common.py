@@ -105,6 +105,9 @@ def _make_lock(locks, wanted, wait, on_lost, more):
         wanted["replicas"] = (wanted["replicas"][0], wanted["replicas"][1] / 1000)
     if kind == "semaphore":
         keys = [*keys, wanted.pop("limit")]
+    if "modes" in wanted:
+        modes = list(zip(keys, wanted.pop("modes")))
+        keys, wanted = [], wanted | {mode: [key for key, one in modes if one == mode] for mode in ("read", "write")}
     return getattr(locks, kind)(*keys, wait=wait, on_lost=on_lost, **wanted, **more)
 
 

@@ -86,10 +86,10 @@ class BaseLocks(Factory[L, H, C]):
     _lock_class: Any
     _can_cancel = False
 
-    def _make(self, kind: str, keys: Tuple[Key, ...], wait: Any, on_lost: Any, cancel_on_loss: Any, *options: Any) -> L:
+    def _make(self, kind: str, keys: Tuple[Key, ...], wait: Any, on_lost: Any, cancel_on_loss: Any, *options: Any, **more: Any) -> L:
         if cancel_on_loss and not self._can_cancel:
             raise ValueError("cancel_on_loss: only a task of asyncio can be cancelled")
-        lock: L = self._lock_class(self, Spec(kind, keys, *options), checked_wait(wait), on_lost, bool(cancel_on_loss))
+        lock: L = self._lock_class(self, Spec(kind, keys, *options, **more), checked_wait(wait), on_lost, bool(cancel_on_loss))
         return lock
 
 

@@ -6,7 +6,7 @@ import secrets
 import socket
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Callable, Dict, Generic, List, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Generic, Iterable, List, Optional, Tuple, TypeVar, Union
 
 Key = Union[str, bytes]
 Words = List[Any]
@@ -78,6 +78,7 @@ class Spec:
     fenced: bool = False
     limit: int = 1
     permits: int = 1
+    modes: Tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -115,13 +116,13 @@ class Spec:
         block = [] if block_ms is None else ["BLOCK", block_ms]
         options = [*self._lease(), *block, *(["FENCED"] if self.fenced else []), "ONCE", *self._replicas()]
         if self.kind == "multi":
-            return ["LOCK.MACQUIRE", len(self.keys), *self.keys, owner, *options]
+            return ["LOCK.MACQUIRE", *self._several(owner), *self._modes(), *options]
         limit = [self.limit, "PERMITS", self.permits] if self.kind == "semaphore" else []
         return [KINDS[self.kind][0], self.key, owner, *limit, *options]
 
     def release(self, owner: str) -> Words:
         if self.kind == "multi":
-            return ["LOCK.MRELEASE", len(self.keys), *self.keys, owner]
+            return ["LOCK.MRELEASE", *self._several(owner), *self._modes()]
         return ["LOCK.RELEASE", self.key, owner, *self._selection()]
 
     def cancel(self, owner: str) -> Words:
@@ -130,12 +131,19 @@ class Spec:
             return ["LOCK.CANCEL", self.key, owner]
         return ["LOCK.CANCEL", self.key, owner, "RELEASE", *self._selection()]
 
-    def renew_key(self, key: Key, owner: str) -> Words:
-        return ["LOCK.RENEW", key, owner, *self._lease(), *self._replicas()]
+    def renewal(self, owner: str) -> Words:
+        command = ["LOCK.MRENEW", *self._several(owner)] if self.kind == "multi" else ["LOCK.RENEW", self.key, owner]
+        return [*command, *self._lease(), *self._replicas()]
 
     @staticmethod
     def watch(key: Key, owner: str, block_ms: int) -> Words:
         return ["LOCK.WATCH", key, owner, "BLOCK", block_ms]
+
+    def _several(self, owner: str) -> Words:
+        return [len(self.keys), *self.keys, owner]
+
+    def _modes(self) -> Words:
+        return ["MODES", *self.modes] if self.modes else []
 
     def _lease(self) -> Words:
         return ["SESSION"] if self.session else ["PX", max(1, round(self.lease * 1000))]
@@ -199,11 +207,20 @@ class Factory(Generic[L, H, C]):
         """The write lock of a read-write lock, held alone."""
         return self._make("write", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew, fenced)
 
-    def multi(self, *keys: Key, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
-              replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
-              cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
-        """A multi-key lock: all of these keys, or none. In a cluster the keys must share a hash tag."""
-        return self._make("multi", keys, wait, on_lost, cancel_on_loss, lease, session, replicas, renew)
+    def multi(self, *keys: Key, read: Iterable[Key] = (), write: Iterable[Key] = (), wait: Optional[float] = None,
+              lease: float = 30.0, session: bool = False, replicas: Replicas = None, renew: bool = True,
+              on_lost: OnLost[H] = None, cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+        """A multi-key lock: all of these keys, or none. In a cluster the keys must share a hash tag. With `read` and
+        `write` these are read-write locks, to be read and to be written; a key in both is written."""
+        if isinstance(read, (str, bytes)) or isinstance(write, (str, bytes)):
+            raise TypeError("read and write must be lists of keys")
+        written = tuple(write)
+        found = *(key for key in read if key not in written), *written
+        if keys and found:
+            raise ValueError("keys: either all of them are exclusive, or each is in read or write")
+        modes = ("READ",) * (len(found) - len(written)) + ("WRITE",) * len(written)
+        return self._make("multi", keys or found, wait, on_lost, cancel_on_loss, lease, session, replicas, renew,
+                          modes=modes)  # fmt: skip
 
     def semaphore(self, key: Key, limit: int, permits: int = 1, *, wait: Optional[float] = None, lease: float = 30.0,
                   session: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,

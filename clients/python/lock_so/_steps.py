@@ -265,8 +265,7 @@ class State:
                 yield Pause(self.due() - now)
                 continue
             try:
-                for key in self.spec.keys:
-                    yield Send(self.spec.renew_key(key, self.owner), min(now + MARGIN + self.spec.replica_time, self.until))
+                yield Send(self.spec.renewal(self.owner), min(now + MARGIN + self.spec.replica_time, self.until))
                 self.confirm(now)
                 is_failing = False
             except Exception as error:
@@ -289,8 +288,7 @@ class State:
             sent = time.monotonic()
             try:
                 if not is_bound:
-                    for each in self.spec.keys:
-                        yield short(self.spec.renew_key(each, self.owner), self.spec.replica_time)
+                    yield short(self.spec.renewal(self.owner), self.spec.replica_time)
                     self.confirm(sent)
                     is_bound, sent = True, time.monotonic()
                 words = self.spec.watch(key, self.owner, max(1, round(block * 1000)))

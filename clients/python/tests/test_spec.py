@@ -20,6 +20,10 @@ from lock_so._spec import Spec, new_owner
         (Spec("read", ("k",)), "LOCK.RWREAD k o PX 30000 BLOCK 9 ONCE"),
         (Spec("write", ("k",), replicas=(2, 0.1)), "LOCK.RWWRITE k o PX 30000 BLOCK 9 ONCE REPLICAS 2 100"),
         (Spec("multi", ("k", "l")), "LOCK.MACQUIRE 2 k l o PX 30000 BLOCK 9 ONCE"),
+        (
+            Spec("multi", ("k", "l"), modes=("READ", "WRITE")),
+            "LOCK.MACQUIRE 2 k l o MODES READ WRITE PX 30000 BLOCK 9 ONCE",
+        ),
         (Spec("semaphore", ("k",), limit=5, permits=2), "LOCK.SEMAPHORE k o 5 PERMITS 2 PX 30000 BLOCK 9 ONCE"),
     ],
 )
@@ -36,6 +40,11 @@ def test_acquire(spec, words):
         (Spec("read", ("k",)), "LOCK.RELEASE k o READ", "LOCK.CANCEL k o RELEASE READ"),
         (Spec("write", ("k",)), "LOCK.RELEASE k o WRITE", "LOCK.CANCEL k o RELEASE WRITE"),
         (Spec("multi", ("k", "l")), "LOCK.MRELEASE 2 k l o", "LOCK.CANCEL k o"),
+        (
+            Spec("multi", ("k", "l"), modes=("READ", "WRITE")),
+            "LOCK.MRELEASE 2 k l o MODES READ WRITE",
+            "LOCK.CANCEL k o",
+        ),
         (
             Spec("semaphore", ("k",), limit=5, permits=2),
             "LOCK.RELEASE k o PERMITS 2",
@@ -111,6 +120,33 @@ def test_keys_are_checked():
         with pytest.raises(TypeError, match="a key must be str or bytes"):
             wrong()
     assert locks.lock(b"k")._spec.named == locks.lock("k")._spec.named == 'lock "k"'
+
+
+@pytest.mark.parametrize(
+    "spec, words",
+    [
+        (Spec("write", ("k",), replicas=(2, 0.1)), "LOCK.RENEW k o PX 30000 REPLICAS 2 100"),
+        (Spec("lock", ("k",), session=True), "LOCK.RENEW k o SESSION"),
+        (Spec("multi", ("k", "l"), modes=("READ", "WRITE")), "LOCK.MRENEW 2 k l o PX 30000"),
+    ],
+)
+def test_renewal(spec, words):
+    assert " ".join(map(str, spec.renewal("o"))) == words
+
+
+def test_keys_to_read_and_keys_to_write():
+    locks = Locks(redis.Redis())
+    spec = locks.multi(read=["a", "b", "c"], write=["b", "d"])._spec
+    assert (spec.keys, spec.modes) == (("a", "c", "b", "d"), ("READ", "READ", "WRITE", "WRITE"))
+    assert locks.multi(write=["a"])._spec.modes == ("WRITE",)
+    assert locks.multi("a", "b")._spec.modes == ()
+    with pytest.raises(ValueError, match="keys: either all of them are exclusive, or each is in read or write"):
+        locks.multi("a", read=["b"])
+    for wrong in ({"read": "abc"}, {"write": b"abc"}):
+        with pytest.raises(TypeError, match="read and write must be lists of keys"):
+            locks.multi(**wrong)
+    with pytest.raises(ValueError, match="keys must not be empty"):
+        locks.multi(read=[], write=[])
 
 
 @pytest.mark.parametrize("settings", [{"max_block": 0}, {"connect_timeout": -1}])
