@@ -113,7 +113,7 @@ public final class DistributedSemaphore {
     }
 
     private Request request(int permits) {
-        return new Request(Request.Kind.SEMAPHORE, List.of(key), limit, permits, options);
+        return new Request(Request.Kind.SEMAPHORE, List.of(key), List.of(), limit, permits, options);
     }
 
     private boolean take(int permits, long waitMs, boolean interruptible) throws InterruptedException {

@@ -119,9 +119,7 @@ final class Keeper {
         long sent = System.nanoTime();
         long until = sent + Math.min(lease / 6, LONGEST_RENEWAL);
         try {
-            for (String key : request.keys()) {
-                renew(key, until);
-            }
+            renew(until);
             confirmed(sent);
         } catch (ServerException e) {
             if (e.code().equals("NOTHELD")) {
@@ -136,9 +134,9 @@ final class Keeper {
         }
     }
 
-    private void renew(String key, long until) throws LinkException, ServerException {
-        Call call = new Call(locks.connections, key, !replicas() || crowded, null, null, List.of());
-        List<String> arguments = request.renew(key, hold.owner, false);
+    private void renew(long until) throws LinkException, ServerException {
+        Call call = new Call(locks.connections, request.key(), !replicas() || crowded, null, null, List.of());
+        List<String> arguments = request.renew(hold.owner, false);
         try {
             call.send(() -> new Call.Command(arguments, Call.SHORT_MS + request.options().replicasMs, false), until);
             crowded = false;
@@ -153,8 +151,7 @@ final class Keeper {
      * noticed at once. The hold is then bound to a new connection, if that is possible within lock.session-grace.
      */
     private void watch(String key, Connection bound) {
-        List<List<String>> bindings = bound == null ? List.of()
-                : request.keys().stream().map(each -> request.renew(each, hold.owner, true)).toList();
+        List<List<String>> bindings = bound == null ? List.of() : List.of(request.renew(hold.owner, true));
         Call call = new Call(locks.connections, key, false, null, bound, bindings);
         watches.add(call);
         long longestMs = Math.min(LONGEST_WATCH_MS, locks.maxBlockMs);

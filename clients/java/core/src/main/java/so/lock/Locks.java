@@ -126,7 +126,17 @@ public final class Locks implements AutoCloseable {
      * thread that holds it and locks one of its keys by {@link #lock} waits for itself: that is another lock.
      */
     public DistributedLock multiLock(List<String> keys, LockOptions options) {
-        return lock(new Request(Request.Kind.MULTI, List.copyOf(keys), 1, 1, options));
+        return lock(Request.multi(List.copyOf(keys), List.of(), options));
+    }
+
+    /** A multi-key lock of read-write locks: each key is read or written. */
+    public DistributedLock multiLock(MultiKeys keys, LockOptions options) {
+        return lock(keys.request(options));
+    }
+
+    /** {@link #multiLock(MultiKeys, LockOptions)} with {@link LockOptions#DEFAULT}. */
+    public DistributedLock multiLock(MultiKeys keys) {
+        return multiLock(keys, LockOptions.DEFAULT);
     }
 
     /** {@link #multiLock(List, LockOptions)} with {@link LockOptions#DEFAULT}. */
@@ -145,7 +155,8 @@ public final class Locks implements AutoCloseable {
     }
 
     private DistributedLock lock(Request request) {
-        return new DistributedLock(this, request, String.join("\0", request.keys()), 0);
+        String name = String.join("\0", request.keys()) + "\0\0" + String.join("\0", request.modes());
+        return new DistributedLock(this, request, name, 0);
     }
 
     /** {@link #close(Duration)} with 2 seconds. */

@@ -3,8 +3,12 @@ package so.lock;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A request for a lock, and the arguments of its commands. Each acquisition has a new owner. */
-record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions options) {
+/**
+ * A request for a lock, and the arguments of its commands. Each acquisition has a new owner.
+ *
+ * @param modes READ or WRITE for each key of a multi-key lock of read-write locks; otherwise empty
+ */
+record Request(Kind kind, List<String> keys, List<String> modes, int limit, int permits, LockOptions options) {
     enum Kind {
         LOCK("LOCK.ACQUIRE", "lock"),
         FAIR("LOCK.FAIR", "fair lock"),
@@ -40,12 +44,17 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
 
     /** A lock of one key. */
     static Request of(Kind kind, String key, LockOptions options) {
-        return new Request(kind, List.of(key), 1, 1, options);
+        return new Request(kind, List.of(key), List.of(), 1, 1, options);
+    }
+
+    /** A lock of several keys. */
+    static Request multi(List<String> keys, List<String> modes, LockOptions options) {
+        return new Request(Kind.MULTI, keys, modes, 1, 1, options);
     }
 
     /** The same without the listener, which may refer to the hold: a forgotten hold would not be collected. */
     Request withoutListener() {
-        return new Request(kind, keys, limit, permits, options.with(copy -> copy.onLost = null));
+        return new Request(kind, keys, modes, limit, permits, options.with(copy -> copy.onLost = null));
     }
 
     /** The lock in texts: {@code fair lock "k"}. */
@@ -69,12 +78,9 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
      * @param session whether the hold is bound to the connection
      */
     List<String> acquire(String owner, long blockMs, boolean session) {
-        List<String> words = new ArrayList<>(List.of(kind.command));
-        if (kind == Kind.MULTI) {
-            words.add(Integer.toString(keys.size()));
-        }
-        words.addAll(keys);
-        words.add(owner);
+        List<String> words = new ArrayList<>(kind == Kind.MULTI
+                ? words(List.of(several(kind.command, owner), modeWords()))
+                : List.of(kind.command, key(), owner));
         if (kind == Kind.SEMAPHORE) {
             words.addAll(List.of(Integer.toString(limit), "PERMITS", Integer.toString(permits)));
         }
@@ -93,7 +99,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
     /** Releases a hold; of a semaphore, {@code count} permits. */
     List<String> release(String owner, int count) {
         if (kind == Kind.MULTI) {
-            return words(List.of(List.of("LOCK.MRELEASE", Integer.toString(keys.size())), keys, List.of(owner)));
+            return words(List.of(several("LOCK.MRELEASE", owner), modeWords()));
         }
         return words(List.of(List.of("LOCK.RELEASE", key(), owner), which(count)));
     }
@@ -107,9 +113,18 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
         return kind == Kind.MULTI ? words : words(List.of(words, List.of("RELEASE"), which(permits)));
     }
 
-    /** Renews the lease of one key. */
-    List<String> renew(String key, String owner, boolean session) {
-        return words(List.of(List.of("LOCK.RENEW", key, owner), lease(session), replicas()));
+    /** Renews the leases of all keys, or none. */
+    List<String> renew(String owner, boolean session) {
+        List<String> words = keys.size() > 1 ? several("LOCK.MRENEW", owner) : List.of("LOCK.RENEW", key(), owner);
+        return words(List.of(words, lease(session), replicas()));
+    }
+
+    private List<String> several(String command, String owner) {
+        return words(List.of(List.of(command, Integer.toString(keys.size())), keys, List.of(owner)));
+    }
+
+    private List<String> modeWords() {
+        return modes.isEmpty() ? modes : words(List.of(List.of("MODES"), modes));
     }
 
     static List<String> info(String key) {

@@ -73,6 +73,7 @@ class LockTest {
         try (Locks locks = new Locks(kind)) {
             locks.fairLock("a", fenced).acquireHold().close();
             locks.multiLock(List.of("a", "b"), OPTIONS).acquireHold(Duration.ZERO).close();
+            locks.multiLock(new MultiKeys().write("/a").read("b", "/").write("b"), OPTIONS).acquireHold(Duration.ZERO).close();
             locks.semaphore("a", 5, OPTIONS).acquireHold(2).close();
             locks.readWriteLock("a", fenced).readLock().acquireHold().close();
             try (Hold hold = locks.readWriteLock("a", fenced).writeLock().acquireHold()) {
@@ -82,6 +83,8 @@ class LockTest {
         assertEquals(
                 List.of("LOCK.FAIR a PX 60000 BLOCK 0 FENCED ONCE REPLICAS 2 50", "LOCK.RELEASE a",
                         "LOCK.MACQUIRE 2 a b PX 60000 ONCE", "LOCK.MRELEASE 2 a b",
+                        "LOCK.MACQUIRE 3 / /a b MODES READ WRITE WRITE PX 60000 ONCE",
+                        "LOCK.MRELEASE 3 / /a b MODES READ WRITE WRITE",
                         "LOCK.SEMAPHORE a 5 PERMITS 2 PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE a PERMITS 2",
                         "LOCK.RWREAD a PX 60000 BLOCK 30000 ONCE REPLICAS 2 50", "LOCK.RELEASE a READ",
                         "LOCK.RWWRITE a PX 60000 BLOCK 30000 FENCED ONCE REPLICAS 2 50",
@@ -108,6 +111,7 @@ class LockTest {
             refused("fenced: a multi-key lock has no fencing token", () -> locks.multiLock(List.of("a"), fenced));
             refused("fenced: a semaphore has no fencing token", () -> locks.semaphore("a", 1, fenced));
             refused("keys must not be empty", () -> locks.multiLock(List.of()));
+            refused("keys must not be empty", () -> locks.multiLock(new MultiKeys()));
             refused("limit must be at least 1, not 0", () -> locks.semaphore("a", 0));
             refused("permits must be from 1 to the limit of 3, not 4", () -> locks.semaphore("a", 3).acquireHold(4));
             refused("permits must be from 1 to the limit of 3, not 0", () -> locks.semaphore("a", 3).acquireHold(0));

@@ -13,6 +13,7 @@ import so.lock.DistributedSemaphore;
 import so.lock.Hold;
 import so.lock.LockOptions;
 import so.lock.Locks;
+import so.lock.MultiKeys;
 
 /** The protocol's description of a lock. */
 record Spec(JsonObject lock) {
@@ -62,7 +63,7 @@ record Spec(JsonObject lock) {
     private DistributedLock lock(Locks locks, Consumer<Hold> onLost) {
         LockOptions options = options(onLost);
         if (kind().equals("multi")) {
-            return locks.multiLock(keys(), options);
+            return lock.has("modes") ? locks.multiLock(modes(), options) : locks.multiLock(keys(), options);
         }
         String key = keys().get(0);
         return switch (kind()) {
@@ -105,6 +106,15 @@ record Spec(JsonObject lock) {
     private List<String> keys() {
         List<String> keys = new ArrayList<>();
         lock.getAsJsonArray("keys").forEach(key -> keys.add(key.getAsString()));
+        return keys;
+    }
+
+    private MultiKeys modes() {
+        MultiKeys keys = new MultiKeys();
+        for (int i = 0; i < keys().size(); i++) {
+            String key = keys().get(i);
+            keys = lock.getAsJsonArray("modes").get(i).getAsString().equals("read") ? keys.read(key) : keys.write(key);
+        }
         return keys;
     }
 
