@@ -264,6 +264,18 @@ func (c *Client) Multi(keys []string, options ...Option) *Lock {
 	return c.lock(s, slices.Clone(keys), options)
 }
 
+// Modes are the keys of a multi-key lock that is read or written: reading is shared, as with [Client.Read], writing is
+// exclusive, as with [Client.Write]. A key that is in both is written.
+type Modes struct{ Read, Write []string }
+
+// MultiModes is LOCK.MACQUIRE with MODES: all keys, each to read or to write, or none.
+func (c *Client) MultiModes(keys Modes, options ...Option) *Lock {
+	read := slices.DeleteFunc(slices.Clone(keys.Read), func(key string) bool { return slices.Contains(keys.Write, key) })
+	lock := c.Multi(slices.Concat(read, keys.Write), options...)
+	lock.spec.modes = slices.Concat(slices.Repeat([]string{"READ"}, len(read)), slices.Repeat([]string{"WRITE"}, len(keys.Write)))
+	return lock
+}
+
 func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
 	s.keys = keys
 	s.maxBlock, s.lease, s.wait, s.renew, s.permits = 30*time.Second, 30*time.Second, noLimit, true, 1

@@ -211,8 +211,8 @@ func (h *hold) release(within time.Duration, resent bool, why string) error {
 		return h.spec.notHeld(why)
 	}
 	if h.spec.multi { // one of the keys was lost: the others are released one by one
-		for _, key := range h.spec.keys {
-			h.client.call(ctx, onKey("LOCK.RELEASE", key, h.owner))
+		for i := range h.spec.keys {
+			h.client.call(ctx, h.spec.releaseOne(i, h.owner))
 		}
 	}
 	if why == "" {
@@ -232,7 +232,7 @@ func (h *hold) plan(at time.Time, what func()) {
 	}
 }
 
-// renew renews the lease of each key, and schedules the next renewal.
+// renew renews the leases of all keys, and schedules the next renewal.
 func (h *hold) renew() {
 	sent := time.Now()
 	ends := h.leaseEnd()
@@ -254,12 +254,8 @@ func (h *hold) renew() {
 func (h *hold) renewOn(call func(context.Context, transport.Command) (any, bool, error)) error {
 	ctx, cancel := context.WithDeadline(h.ctx, h.leaseEnd())
 	defer cancel()
-	for _, key := range h.spec.keys {
-		if _, _, err := call(ctx, h.spec.renewCommand(key, h.owner)); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, _, err := call(ctx, h.spec.renewCommand(h.owner))
+	return err
 }
 
 // confirm records that the server confirmed the hold at this time, with a full lease.

@@ -43,14 +43,14 @@ func TestRenewals(t *testing.T) {
 			t.Errorf("after the release: %s", f.log())
 		}
 	})
-	bubble(t, "of each key, and again after lost connections", func(t *testing.T) {
+	bubble(t, "of all keys at once, and again after lost connections", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": int64(2),
-			"LOCK.RENEW": sequence(errCut, refuse("LOADING x"), int64(1))}))
+			"LOCK.MRENEW": sequence(errCut, refuse("LOADING x"), int64(1))}))
 		hold := held(t, c.Multi([]string{"k", "l"}, Lease(9*time.Second)))
 		time.Sleep(4 * time.Second)
 		hold.Unlock(background)
-		wantLog(t, f, "LOCK.MACQUIRE 2 k l # PX 9000 BLOCK 30000 ONCE", "LOCK.RENEW k # PX 9000", "LOCK.RENEW k # PX 9000",
-			"LOCK.RENEW k # PX 9000", "LOCK.RENEW l # PX 9000", "LOCK.MRELEASE 2 k l #")
+		wantLog(t, f, "LOCK.MACQUIRE 2 k l # PX 9000 BLOCK 30000 ONCE", "LOCK.MRENEW 2 k l # PX 9000",
+			"LOCK.MRENEW 2 k l # PX 9000", "LOCK.MRENEW 2 k l # PX 9000", "LOCK.MRELEASE 2 k l #")
 	})
 	bubble(t, "with replicas, on a connection for waits", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": int64(0),
@@ -297,5 +297,15 @@ func TestUnlock(t *testing.T) {
 		if isErr(t, err, ErrRefused); !errors.As(err, &typed) || typed.Code != "NOPERM" {
 			t.Error(err)
 		}
+	})
+}
+
+func TestSeveralKeysOfWhichOneIsLost(t *testing.T) {
+	bubble(t, "each is released in its mode", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": refuse("NOTHELD x"), "LOCK.RELEASE": int64(0)}))
+		hold := held(t, c.MultiModes(Modes{Read: []string{"/"}, Write: []string{"/a"}}))
+		isErr(t, hold.Unlock(background), ErrNotHeld)
+		wantLog(t, f, "LOCK.MACQUIRE 2 / /a # MODES READ WRITE PX 30000 BLOCK 30000 ONCE", "LOCK.MRELEASE 2 / /a # MODES READ WRITE",
+			"LOCK.RELEASE / # READ", "LOCK.RELEASE /a # WRITE")
 	})
 }

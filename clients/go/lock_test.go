@@ -81,6 +81,10 @@ func TestCommands(t *testing.T) {
 			[]string{"LOCK.RWWRITE k # PX 30000 ONCE", "LOCK.RELEASE k # WRITE"}},
 		{"multi", func(c *Client) *Lock { return c.Multi([]string{"k", "l"}, MaxBlock(time.Second)) },
 			[]string{"LOCK.MACQUIRE 2 k l # PX 30000 BLOCK 1000 ONCE", "LOCK.MRELEASE 2 k l #"}},
+		{"modes", func(c *Client) *Lock {
+			return c.MultiModes(Modes{Read: []string{"/", "/a"}, Write: []string{"/a", "/b"}})
+		},
+			[]string{"LOCK.MACQUIRE 3 / /a /b # MODES READ WRITE WRITE PX 30000 BLOCK 30000 ONCE", "LOCK.MRELEASE 3 / /a /b # MODES READ WRITE WRITE"}},
 		{"semaphore", func(c *Client) *Lock { return c.Semaphore("k", 5, Permits(2), Replicas(1, time.Second)) },
 			[]string{"LOCK.SEMAPHORE k # 5 PERMITS 2 PX 30000 BLOCK 30000 ONCE REPLICAS 1 1000", "LOCK.RELEASE k # PERMITS 2"}},
 	} {

@@ -14,8 +14,9 @@ type spec struct {
 	command string   // that acquires it
 	release []string // the arguments of LOCK.RELEASE after the owner
 	keys    []string
-	multi   bool // LOCK.MACQUIRE
-	fair    bool // the queue position outlives the connection
+	multi   bool     // LOCK.MACQUIRE
+	modes   []string // of each key of a multi-key lock, or none: all are exclusive
+	fair    bool     // the queue position outlives the connection
 
 	tokenless bool // no fencing tokens
 	semaphore bool
@@ -115,7 +116,7 @@ func (s *spec) expires() bool { return !s.renew && !s.session }
 // acquire is the command that acquires the lock and blocks for this time at most; 0 does not block, noLimit has no
 // limit.
 func (s *spec) acquire(owner string, block time.Duration) transport.Command {
-	cmd := s.named(s.command, owner)
+	cmd := s.named(s.command, owner, s.modes)
 	if s.semaphore {
 		cmd.Args = append(cmd.Args, strconv.Itoa(s.limit), "PERMITS", strconv.Itoa(s.permits))
 	}
@@ -140,7 +141,7 @@ func (s *spec) acquire(owner string, block time.Duration) transport.Command {
 
 func (s *spec) releaseCommand(owner string) transport.Command {
 	if s.multi {
-		return s.named("LOCK.MRELEASE", owner)
+		return s.named("LOCK.MRELEASE", owner, s.modes)
 	}
 	return onKey("LOCK.RELEASE", s.keys[0], append([]string{owner}, s.release...)...)
 }
@@ -154,11 +155,28 @@ func (s *spec) cancelCommand(owner string) transport.Command {
 	return onKey("LOCK.CANCEL", s.keys[0], append([]string{owner, "RELEASE"}, s.release...)...)
 }
 
-func (s *spec) renewCommand(key, owner string) transport.Command {
-	if s.session {
-		return onKey("LOCK.RENEW", key, owner, "SESSION")
+// releaseOne is the command that releases one of several keys, of which another was lost.
+func (s *spec) releaseOne(i int, owner string) transport.Command {
+	cmd := onKey("LOCK.RELEASE", s.keys[i], owner)
+	if s.modes != nil {
+		cmd.Args = append(cmd.Args, s.modes[i])
 	}
-	return s.replicated(onKey("LOCK.RENEW", key, owner, "PX", millis(s.lease)))
+	return cmd
+}
+
+// renewCommand renews the leases of all keys, or none.
+func (s *spec) renewCommand(owner string) transport.Command {
+	name := "LOCK.RENEW"
+	if s.multi {
+		name = "LOCK.MRENEW"
+	}
+	cmd := s.named(name, owner, nil)
+	if s.session {
+		cmd.Args = append(cmd.Args, "SESSION")
+		return cmd
+	}
+	cmd.Args = append(cmd.Args, "PX", millis(s.lease))
+	return s.replicated(cmd)
 }
 
 func watchCommand(key, owner string, block time.Duration) transport.Command {
@@ -167,13 +185,18 @@ func watchCommand(key, owner string, block time.Duration) transport.Command {
 	return cmd
 }
 
-// named is a command on all keys of the lock; the keys of a multi-key lock are preceded by their number.
-func (s *spec) named(name, owner string) transport.Command {
+// named is a command on all keys of the lock; the keys of a multi-key lock are preceded by their number, and their modes,
+// if there are any, follow the owner.
+func (s *spec) named(name, owner string, modes []string) transport.Command {
 	if !s.multi {
 		return onKey(name, s.keys[0], owner)
 	}
 	args := append([]string{name, strconv.Itoa(len(s.keys))}, s.keys...)
-	return transport.Command{Args: append(args, owner), First: 2, Count: len(s.keys)}
+	args = append(args, owner)
+	if modes != nil {
+		args = append(append(args, "MODES"), modes...)
+	}
+	return transport.Command{Args: args, First: 2, Count: len(s.keys)}
 }
 
 func (s *spec) replicated(cmd transport.Command) transport.Command {

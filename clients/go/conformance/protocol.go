@@ -52,6 +52,7 @@ type place struct {
 type lockSpec struct {
 	Kind     string   `json:"kind"`
 	Keys     []string `json:"keys"`
+	Modes    []string `json:"modes"`
 	Limit    *int     `json:"limit"`
 	Permits  *int     `json:"permits"`
 	LeaseMs  *int     `json:"lease_ms"`

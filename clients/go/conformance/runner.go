@@ -145,6 +145,17 @@ func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
 	if wait != nil {
 		options = append(options, lockso.Wait(millis(*wait)))
 	}
+	if spec.Kind == "multi" && spec.Modes != nil {
+		var modes lockso.Modes
+		for i, key := range spec.Keys {
+			if spec.Modes[i] == "read" {
+				modes.Read = append(modes.Read, key)
+			} else {
+				modes.Write = append(modes.Write, key)
+			}
+		}
+		return c.locks.MultiModes(modes, options...)
+	}
 	if spec.Kind == "multi" {
 		return c.locks.Multi(spec.Keys, options...)
 	}
