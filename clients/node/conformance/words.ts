@@ -1,9 +1,10 @@
-import { Closed, Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type LockOptions, type Locks } from '../src/index.js';
+import { Closed, Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type LockOptions, type Locks, type MultiKeys } from '../src/index.js';
 
 /** The lock in a request. A null field is treated as omitted. */
 export interface LockWords {
   kind: 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore';
   keys: string[];
+  modes?: ('read' | 'write')[] | null;
   limit?: number | null;
   permits?: number | null;
   lease_ms?: number | null;
@@ -26,6 +27,11 @@ function optionsOf(words: LockWords): LockOptions {
   };
 }
 
+function keysOf({ keys, modes }: LockWords): MultiKeys {
+  const of = (mode: string) => keys.filter((_, at) => modes?.[at] === mode);
+  return modes == null ? keys : { read: of('read'), write: of('write') };
+}
+
 /** The lock of a request. */
 export function lockOf(locks: Locks, words: LockWords): Lock {
   const options = optionsOf(words);
@@ -34,7 +40,7 @@ export function lockOf(locks: Locks, words: LockWords): Lock {
     case 'lock':
       return locks.lock(key, options);
     case 'multi':
-      return locks.multi(words.keys, options);
+      return locks.multi(keysOf(words), options);
     case 'semaphore':
       return locks.semaphore(key, words.limit ?? 1, options);
     default:

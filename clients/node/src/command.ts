@@ -31,11 +31,18 @@ export interface SemaphoreOptions extends LockOptions {
   permits?: number | undefined;
 }
 
+/** The keys of a multi-key lock: plain locks, or read-write locks to read or to write. A key in both is written. */
+export type MultiKeys = readonly string[] | { read?: readonly string[]; write?: readonly string[] };
+
+export type Mode = 'READ' | 'WRITE';
+
 /** The settings of a lock, with all defaults filled in. */
 export interface Spec extends SemaphoreOptions {
   kind: Kind;
   /** The keys on the server, with the client's key prefix. */
   keys: string[];
+  /** The mode of each key, if they are read-write locks. */
+  modes?: Mode[] | undefined;
   leaseMs: number;
   permits: number;
   renew: boolean;
@@ -100,7 +107,7 @@ function checkPermits(kind: Kind, permits: number | undefined, limit: number): v
  * The settings of a lock of this kind, whose keys get the prefix. Throws TypeError or RangeError for settings that are
  * always invalid, with the option's name.
  */
-export function specOf(kind: Kind, keys: readonly string[], options: SemaphoreOptions, limit = 1, prefix = ''): Spec {
+export function specOf(kind: Kind, keys: readonly string[], options: SemaphoreOptions, limit = 1, prefix = '', modes?: Mode[]): Spec {
   const { leaseMs = 30_000, permits, fenced, replicas, renew = true } = options;
   checkKeys(kind, keys);
   checkPositive('leaseMs', leaseMs);
@@ -112,11 +119,25 @@ export function specOf(kind: Kind, keys: readonly string[], options: SemaphoreOp
     checkCount('replicas', replicas.count);
     checkPositive('replicas: the time', replicas.ms);
   }
-  return { ...options, kind, keys: keys.map((key) => prefix + key), limit, permits: permits ?? 1, leaseMs, renew };
+  return { ...options, kind, keys: keys.map((key) => prefix + key), modes, limit, permits: permits ?? 1, leaseMs, renew };
 }
 
-function counted(word: string, spec: Spec, owner: string): string[] {
-  return [word, String(spec.keys.length), ...spec.keys, owner];
+/** The keys in order, and the mode of each. */
+export function multiKeysOf(keys: MultiKeys): { keys: readonly string[]; modes?: Mode[] } {
+  if (isList(keys)) {
+    return { keys };
+  }
+  const write = [...(keys.write ?? [])];
+  const read = (keys.read ?? []).filter((key) => !write.includes(key));
+  return { keys: [...read, ...write], modes: [...read.map((): Mode => 'READ'), ...write.map((): Mode => 'WRITE')] };
+}
+
+function isList(keys: MultiKeys): keys is readonly string[] {
+  return Array.isArray(keys);
+}
+
+function counted(word: string, { keys, modes }: Spec, owner: string): string[] {
+  return [word, String(keys.length), ...keys, owner, ...(modes === undefined ? [] : ['MODES', ...modes])];
 }
 
 function head(spec: Spec, owner: string): string[] {
@@ -185,9 +206,16 @@ export function release(spec: Spec, owner: string): string[] {
     : ['LOCK.RELEASE', firstKey(spec), owner, ...which(spec)];
 }
 
-/** Renews the lease of `key`. */
-export function renew(spec: Spec, key: string, owner: string): string[] {
-  return ['LOCK.RENEW', key, owner, ...lease(spec), ...replicas(spec)];
+/** Releases what is left of the hold of one key of a multi-key lock. */
+export function releaseOne({ keys, modes = [] }: Spec, at: number, owner: string): string[] {
+  return ['LOCK.RELEASE', keys[at] as string, owner, ...modes.slice(at, at + 1)];
+}
+
+/** Renews the leases of all keys, or of none. */
+export function renew(spec: Spec, owner: string): string[] {
+  const { keys } = spec;
+  const head = keys.length > 1 ? ['LOCK.MRENEW', String(keys.length), ...keys] : ['LOCK.RENEW', firstKey(spec)];
+  return [...head, owner, ...lease(spec), ...replicas(spec)];
 }
 
 /** Who holds `key`, and how many wait. */

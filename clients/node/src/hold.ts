@@ -1,5 +1,5 @@
 import type { Grant } from './acquisition.js';
-import { firstKey, release, renew, watch, type Kind, type Spec } from './command.js';
+import { firstKey, release, releaseOne, renew, watch, type Kind, type Spec } from './command.js';
 import { REPLY_MS, type Connections, type Line } from './connections.js';
 import { isNotHeld, isTransient, LockError, nameOfLock, NotHeld, ServerError, textOf, typed, warn } from './errors.js';
 import { after, Ending, now, Pauses } from './time.js';
@@ -202,8 +202,8 @@ export class Keeper {
 
   /** One key of a multi-key lock was lost, so LOCK.MRELEASE released none: releases them one by one. */
   async #releaseEach(): Promise<void> {
-    const one = (key: string) => this.#connections.insist(key, ['LOCK.RELEASE', key, this.grant.owner], REPLY_MS);
-    await Promise.all(this.spec.keys.map(one));
+    const { spec, grant } = this;
+    await Promise.all(spec.keys.map((key, at) => this.#connections.insist(key, releaseOne(spec, at, grant.owner), REPLY_MS)));
   }
 
   /** Ends renewal and watches: from here on no loss is reported. */
@@ -273,11 +273,11 @@ export class Keeper {
     this.#schedule();
   }
 
-  /** One renewal of all keys, and the next one. */
+  /** One renewal, and the next one. */
   async #renew(): Promise<void> {
     const sent = now();
     try {
-      await Promise.all(this.spec.keys.map((key) => this.#renewKey(key)));
+      await this.#sendRenewal(renew(this.spec, this.grant.owner));
       this.#confirmed(sent);
     } catch (error) {
       if (isNotHeld(error)) {
@@ -290,8 +290,8 @@ export class Keeper {
   }
 
   /** With replicas the command blocks, so it uses a connection of its own, at first the one of the grant. */
-  async #renewKey(key: string): Promise<void> {
-    const args = renew(this.spec, key, this.grant.owner);
+  async #sendRenewal(args: string[]): Promise<void> {
+    const key = firstKey(this.spec);
     if (this.spec.replicas === undefined) {
       await this.#connections.command(key, args);
       return;
@@ -337,10 +337,10 @@ export class Keeper {
     for (const pauses = new Pauses(0); !this.#end.hasEnded; ) {
       let line: Line | undefined;
       try {
-        const taken = (line = await this.#connections.take(firstKey(this.spec), this.#end));
+        line = await this.#connections.take(firstKey(this.spec), this.#end);
         const sent = now();
         const replyMs = REPLY_MS + (this.spec.replicas?.ms ?? 0);
-        await Promise.all(this.spec.keys.map((key) => taken.send(renew(this.spec, key, this.grant.owner), replyMs)));
+        await line.send(renew(this.spec, this.grant.owner), replyMs);
         if (this.#end.hasEnded) {
           line.close();
           return;

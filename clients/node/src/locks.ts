@@ -1,5 +1,5 @@
 import { Acquisition } from './acquisition.js';
-import { specOf, type Kind, type LockOptions, type SemaphoreOptions, type Spec } from './command.js';
+import { multiKeysOf, specOf, type Kind, type LockOptions, type Mode, type MultiKeys, type SemaphoreOptions, type Spec } from './command.js';
 import { Connections, type Settings } from './connections.js';
 import type { Connector } from './connector.js';
 import { Closed, NotAcquired } from './errors.js';
@@ -31,7 +31,7 @@ export interface WithLockOptions extends LockOptions, WaitOptions {
 /** The arguments of withLock. */
 export type WithLock<T> =
   | [key: string, body: (hold: Hold) => Promise<T> | T, options?: WithLockOptions]
-  | [keys: readonly string[], body: (hold: Hold) => Promise<T> | T, options?: WithLockOptions & { kind?: 'multi' | undefined }];
+  | [keys: MultiKeys, body: (hold: Hold) => Promise<T> | T, options?: WithLockOptions & { kind?: 'multi' | undefined }];
 
 /** `named`: the error of a wait that has timed out names the holders. */
 type Acquire = (wait: WaitOptions, named: boolean) => Promise<Hold>;
@@ -133,9 +133,13 @@ export class Locks implements AsyncDisposable {
     return this.#make('write', [key], options);
   }
 
-  /** A multi-key lock: all of these keys, or none. In a cluster they must share a slot. */
-  multi(keys: readonly string[], options: LockOptions = {}): Lock {
-    return this.#make('multi', [...keys], options);
+  /**
+   * A multi-key lock: all of these keys, or none. With `{ read, write }` they are read-write locks. In a cluster they
+   * must share a slot.
+   */
+  multi(keys: MultiKeys, options: LockOptions = {}): Lock {
+    const { keys: all, modes } = multiKeysOf(keys);
+    return this.#make('multi', all, options, 1, modes);
   }
 
   /** `options.permits` permits of a semaphore, of which all owners together hold at most `limit`. */
@@ -146,7 +150,8 @@ export class Locks implements AsyncDisposable {
   /** Runs `body` under a lock: see Lock.run. */
   withLock<T>(...[key, body, options = {}]: WithLock<T>): Promise<T> {
     const { kind = typeof key === 'string' ? 'lock' : 'multi', waitMs, signal, ...rest } = options;
-    return this.#make(kind, typeof key === 'string' ? [key] : [...key], rest).run(body, { waitMs, signal });
+    const { keys, modes } = multiKeysOf(typeof key === 'string' ? [key] : key);
+    return this.#make(kind, keys, rest, 1, modes).run(body, { waitMs, signal });
   }
 
   /** True after close(). */
@@ -179,8 +184,8 @@ export class Locks implements AsyncDisposable {
     this.#connections.close();
   }
 
-  #make(kind: Kind, keys: string[], options: SemaphoreOptions, limit?: number): Lock {
-    const spec = specOf(kind, keys, options, limit, this.#connector.prefix);
+  #make(kind: Kind, keys: readonly string[], options: SemaphoreOptions, limit = 1, modes?: Mode[]): Lock {
+    const spec = specOf(kind, keys, options, limit, this.#connector.prefix, modes);
     return new Lock((wait, named) => this.#acquire(spec, wait, named));
   }
 

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { acquire, cancel, release, renew, specOf, watch, type Kind, type SemaphoreOptions } from '../src/command.js';
+import { acquire, cancel, multiKeysOf, release, releaseOne, renew, specOf, watch, type Kind, type Mode, type SemaphoreOptions } from '../src/command.js';
 
 interface Row {
   kind: Kind;
   keys?: string[];
+  modes?: Mode[];
   options?: SemaphoreOptions;
   limit?: number;
   acquires: string;
@@ -39,6 +40,14 @@ const ROWS: Row[] = [
     cancels: 'LOCK.CANCEL k me',
   },
   {
+    kind: 'multi',
+    keys: ['k', 'l'],
+    modes: ['READ', 'WRITE'],
+    acquires: 'LOCK.MACQUIRE 2 k l me MODES READ WRITE PX 30000 BLOCK 5 ONCE',
+    releases: 'LOCK.MRELEASE 2 k l me MODES READ WRITE',
+    cancels: 'LOCK.CANCEL k me',
+  },
+  {
     kind: 'semaphore',
     options: { permits: 2, replicas: { count: 1, ms: 9 } },
     limit: 3,
@@ -48,9 +57,9 @@ const ROWS: Row[] = [
   },
 ];
 
-for (const { kind, keys = ['k'], options = {}, limit, acquires, releases, cancels } of ROWS) {
-  test(`the commands of a ${kind} lock`, () => {
-    const spec = specOf(kind, keys, options, limit);
+for (const { kind, keys = ['k'], modes, options = {}, limit, acquires, releases, cancels } of ROWS) {
+  test(`the commands of a ${kind} lock${modes ? ' with modes' : ''}`, () => {
+    const spec = specOf(kind, keys, options, limit, '', modes);
     assert.equal(acquire(spec, 'me', 5).join(' '), acquires);
     assert.equal(release(spec, 'me').join(' '), releases);
     assert.equal(cancel(spec, 'me').join(' '), cancels);
@@ -65,9 +74,19 @@ test('a try has no BLOCK, a wait without a limit has BLOCK 0', () => {
 
 test('a renewal has the lease and the replicas', () => {
   const replicas = { count: 2, ms: 30 };
-  assert.equal(renew(specOf('lock', ['k'], { leaseMs: 9, replicas }), 'k', 'me').join(' '), 'LOCK.RENEW k me PX 9 REPLICAS 2 30');
-  assert.equal(renew(specOf('lock', ['k'], { session: true }), 'k', 'me').join(' '), 'LOCK.RENEW k me SESSION');
+  assert.equal(renew(specOf('lock', ['k'], { leaseMs: 9, replicas }), 'me').join(' '), 'LOCK.RENEW k me PX 9 REPLICAS 2 30');
+  assert.equal(renew(specOf('lock', ['k'], { session: true }), 'me').join(' '), 'LOCK.RENEW k me SESSION');
+  assert.equal(renew(specOf('multi', ['k', 'l'], {}), 'me').join(' '), 'LOCK.MRENEW 2 k l me PX 30000');
   assert.equal(watch('k', 'me', 7).join(' '), 'LOCK.WATCH k me BLOCK 7');
+});
+
+test('the keys to read and to write become a list, in which a key of both is written', () => {
+  assert.deepEqual(multiKeysOf(['b', 'a']), { keys: ['b', 'a'] });
+  assert.deepEqual(multiKeysOf({ read: ['/', '/a'], write: ['/a'] }), { keys: ['/', '/a'], modes: ['READ', 'WRITE'] });
+  assert.deepEqual(multiKeysOf({}), { keys: [], modes: [] });
+  const { keys, modes } = multiKeysOf({ read: ['/'], write: ['/a'] });
+  assert.equal(releaseOne(specOf('multi', keys, {}, 1, '', modes), 1, 'me').join(' '), 'LOCK.RELEASE /a me WRITE');
+  assert.equal(releaseOne(specOf('multi', ['k'], {}), 0, 'me').join(' '), 'LOCK.RELEASE k me');
 });
 
 test('settings that are always invalid are refused at once', () => {

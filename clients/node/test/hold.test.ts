@@ -253,21 +253,20 @@ test('a session whose connection is lost is bound to another one', async () => {
   await locks.close();
 });
 
-test('all keys of a session are bound to another connection at once', async () => {
+test('all keys of a session are bound to another connection, and renewed otherwise, in one command', async () => {
   const bound = later();
-  const fake = new Fake((args) => {
-    if (args[0] !== 'LOCK.RENEW') {
-      return 1;
-    }
-    fake.of('LOCK.RENEW').length === 3 && bound.resolve(1);
-    return bound.promise;
-  });
+  const fake = new Fake((args) => (args[0] === 'LOCK.MRENEW' ? (bound.resolve(1), bound.promise) : 1));
   const locks = new Locks(fake);
   const hold = await locks.multi(['a', 'b', 'c'], { session: true }).acquire();
   fake.connections[1]?.close();
-  await Promise.race([bound.promise, sleep(1_000)]);
-  assert.deepEqual(fake.of('LOCK.RENEW').map((args) => args[1]), ['a', 'b', 'c']);
+  await bound.promise;
+  assert.deepEqual(fake.of('LOCK.MRENEW').map((args) => args.join(' ')), [`LOCK.MRENEW 3 a b c ${hold.owner} SESSION`]);
   await hold.release();
+  const renewed = await locks.multi({ read: ['a'], write: ['b'] }, { leaseMs: 60 }).acquire();
+  await until(() => fake.of('LOCK.MRENEW').length > 2);
+  assert.equal(fake.of('LOCK.MRENEW')[1]?.join(' '), `LOCK.MRENEW 2 a b ${renewed.owner} PX 60`);
+  assert.deepEqual(fake.of('LOCK.RENEW'), []);
+  await renewed.release();
   await locks.close();
 });
 
