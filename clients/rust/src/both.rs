@@ -187,13 +187,11 @@ macro_rules! watch {
             /// Binds all keys of a session to the connection, or to a new one; or renews them there.
             $($async)? fn bind(&mut self) -> RedisResult<()> {
                 let (sent, hold) = (Instant::now(), self.hold.clone());
-                for command in hold.spec.renew(&hold.owner) {
-                    let by = hold.short() + hold.spec.replicas_time();
-                    match &mut self.pooled {
-                        Some(pooled) => pooled.query(&command, by)$($await)*?,
-                        None => self.call(0, command, left(by))$($await)*?,
-                    };
-                }
+                let (command, by) = (hold.spec.renew(&hold.owner), hold.short() + hold.spec.replicas_time());
+                match &mut self.pooled {
+                    Some(pooled) => pooled.query(&command, by)$($await)*?,
+                    None => self.call(0, command, left(by))$($await)*?,
+                };
                 hold.confirmed(sent);
                 Ok(())
             }
@@ -210,15 +208,8 @@ macro_rules! watch {
         impl Core {
             /// Renews the lease. Returns when to call this again, if necessary.
             pub(super) $($async)? fn renew(&self, hold: &Hold) -> Option<Instant> {
-                let (sent, mut last) = (Instant::now(), Verdict::Null);
-                for command in hold.spec.renew(&hold.owner) {
-                    let by = hold.short() + hold.spec.replicas_time();
-                    last = judge(self.pool.short(hold.spec.key(), &command, by)$($await)*.reply);
-                    if !matches!(last, Verdict::Done(_)) {
-                        break;
-                    }
-                }
-                match last {
+                let (sent, by) = (Instant::now(), hold.short() + hold.spec.replicas_time());
+                match judge(self.pool.short(hold.spec.key(), &hold.spec.renew(&hold.owner), by)$($await)*.reply) {
                     Verdict::Done(_) | Verdict::Null => {
                         hold.confirmed(sent);
                         Some(sent + hold.spec.lease / 3)

@@ -57,6 +57,22 @@ impl<C> Factory<C> {
         self.make(Kind::Multi, keys.into_iter().map(|key| key.as_ref().to_vec()).collect())
     }
 
+    /// A multi-key lock of which some keys are read, and shared with other readers, and some are written
+    /// (`LOCK.MACQUIRE … MODES`). They are read-write locks, as those of [`read`](Self::read) and
+    /// [`write`](Self::write). A key in both lists is written.
+    ///
+    /// For example, whoever changes a part of a tree reads the locks of the parts above.
+    pub fn multi_modes<R: AsRef<[u8]>, W: AsRef<[u8]>>(&self, read: &[R], write: &[W]) -> Lock<C> {
+        let written: Vec<Vec<u8>> = write.iter().map(|key| key.as_ref().to_vec()).collect();
+        let mut keys: Vec<Vec<u8>> = read.iter().map(|key| key.as_ref().to_vec()).collect();
+        keys.retain(|key| !written.contains(key));
+        let reads = Some(keys.len());
+        keys.extend(written);
+        let mut lock = self.make(Kind::Multi, keys);
+        lock.spec.reads = reads;
+        lock
+    }
+
     /// One permit of a semaphore, or more with [`Lock::permits`]. All owners together hold at most `limit` permits
     /// (`LOCK.SEMAPHORE`).
     pub fn semaphore(&self, key: impl AsRef<[u8]>, limit: u32) -> Lock<C> {

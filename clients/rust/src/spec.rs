@@ -56,6 +56,8 @@ pub(crate) struct Spec {
     pub kind: Kind,
     /// One key, or any number for [`Kind::Multi`]; in a cluster they must share a slot.
     pub keys: Vec<Vec<u8>>,
+    /// Of [`Kind::Multi`] with modes: how many keys are read, the first ones; the others are written.
+    pub reads: Option<usize>,
     pub limit: u32,
     pub permits: Option<u32>,
     pub lease: Duration,
@@ -72,6 +74,7 @@ impl Spec {
         Self {
             kind,
             keys,
+            reads: None,
             limit: 1,
             permits: None,
             lease: Duration::from_secs(30),
@@ -168,7 +171,7 @@ impl Spec {
             Kind::Fair => self.keyed("LOCK.FAIR", owner),
             Kind::Read => self.keyed("LOCK.RWREAD", owner),
             Kind::Write => self.keyed("LOCK.RWWRITE", owner),
-            Kind::Multi => self.counted("LOCK.MACQUIRE", owner),
+            Kind::Multi => self.moded("LOCK.MACQUIRE", owner),
             Kind::Semaphore => {
                 let mut command = self.keyed("LOCK.SEMAPHORE", owner);
                 command.arg(self.limit).arg("PERMITS").arg(self.permits());
@@ -190,7 +193,7 @@ impl Spec {
     /// Releases the hold; of a multi-key lock all keys, or none.
     pub fn release(&self, owner: &str) -> Cmd {
         if self.kind == Kind::Multi {
-            return self.counted("LOCK.MRELEASE", owner);
+            return self.moded("LOCK.MRELEASE", owner);
         }
         let mut command = self.keyed("LOCK.RELEASE", owner);
         self.which(&mut command);
@@ -202,7 +205,12 @@ impl Spec {
         if self.kind != Kind::Multi {
             return Vec::new();
         }
-        self.keys.iter().map(|key| on("LOCK.RELEASE", key, owner)).collect()
+        let one = |(number, key): (usize, &Vec<u8>)| {
+            let mut command = on("LOCK.RELEASE", key, owner);
+            command.arg(self.mode(number));
+            command
+        };
+        self.keys.iter().enumerate().map(one).collect()
     }
 
     /// Ends the wait, or releases the hold if it was granted already. For a multi-key lock it only ends the wait:
@@ -216,15 +224,15 @@ impl Spec {
         command
     }
 
-    /// Renews the lease, or binds the hold to the connection of the commands: a command for each key.
-    pub fn renew(&self, owner: &str) -> Vec<Cmd> {
-        let one = |key: &Vec<u8>| {
-            let mut command = on("LOCK.RENEW", key, owner);
-            self.lease(&mut command);
-            self.acknowledged(&mut command);
-            command
+    /// Renews the lease, or binds the hold to the connection of the command.
+    pub fn renew(&self, owner: &str) -> Cmd {
+        let mut command = match self.kind {
+            Kind::Multi => self.counted("LOCK.MRENEW", owner),
+            _ => self.keyed("LOCK.RENEW", owner),
         };
-        self.keys.iter().map(one).collect()
+        self.lease(&mut command);
+        self.acknowledged(&mut command);
+        command
     }
 
     /// Waits for the loss of this key: the reply is `LOST`, or null after `block` milliseconds.
@@ -242,6 +250,19 @@ impl Spec {
         let mut command = cmd(name);
         command.arg(self.keys.len()).arg(&self.keys).arg(owner);
         command
+    }
+
+    fn moded(&self, name: &str, owner: &str) -> Cmd {
+        let mut command = self.counted(name, owner);
+        if self.reads.is_some() {
+            command.arg("MODES").arg((0..self.keys.len()).filter_map(|number| self.mode(number)).collect::<Vec<_>>());
+        }
+        command
+    }
+
+    /// The mode of a key, if it has one.
+    fn mode(&self, number: usize) -> Option<&'static str> {
+        self.reads.map(|reads| if number < reads { "READ" } else { "WRITE" })
     }
 
     fn lease(&self, command: &mut Cmd) {

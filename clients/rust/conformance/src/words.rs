@@ -162,6 +162,13 @@ pub fn lock<C>(locks: &Factory<C>, wanted: &Value) -> Lock<C> {
         "fair" => locks.fair(keys[0]),
         "read" => locks.read(keys[0]),
         "write" => locks.write(keys[0]),
+        "multi" if wanted["modes"].is_array() => {
+            let of = |mode: &str| -> Vec<&str> {
+                let modes = wanted["modes"].as_array().into_iter().flatten();
+                keys.iter().zip(modes).filter(|(_, is)| *is == mode).map(|(key, _)| *key).collect()
+            };
+            locks.multi_modes(&of("read"), &of("write"))
+        }
         "multi" => locks.multi(keys.clone()),
         "semaphore" => locks.semaphore(keys[0], number(wanted, "limit") as u32),
         _ => locks.lock(keys[0]),
