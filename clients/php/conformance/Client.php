@@ -73,10 +73,19 @@ final class Client
         $options += isset($lock['fenced']) ? ['fenced' => $lock['fenced']] : [];
         $options += $lock['kind'] !== 'semaphore' && isset($lock['permits']) ? ['permits' => $lock['permits']] : [];
         return match ($lock['kind']) {
-            'multi' => $locks->multi($lock['keys'], ...$options),
+            'multi' => self::multi($locks, $lock, $options),
             'semaphore' => $locks->semaphore($key, $lock['limit'], $lock['permits'] ?? 1, ...$options),
             default => $locks->{$lock['kind']}($key, ...$options),
         };
+    }
+
+    private static function multi(Locks $locks, array $lock, array $options): Lock
+    {
+        if (($lock['modes'] ?? null) === null) {
+            return $locks->multi($lock['keys'], ...$options);
+        }
+        $of = fn (string $mode) => array_map(fn (int $i) => $lock['keys'][$i], array_keys($lock['modes'], $mode, true));
+        return $locks->multi(...$options, read: $of('read'), write: $of('write'));
     }
 
     public function ping(): bool

@@ -214,9 +214,7 @@ final class Hold
     {
         $began = Clock::now();
         try {
-            foreach ($this->keys as $key) {
-                $this->send(['LOCK.RENEW', $key, $this->owner, ...$this->lock->leaseWords($lease)], $until);
-            }
+            $this->send($this->lock->renewWords($this->owner, $lease), $until);
         } catch (NotHeld) {
             $this->lost = true;
             throw $this->notHeld('the server reported its loss');
@@ -255,9 +253,9 @@ final class Hold
     /** One key of a multi-key lock was lost, so LOCK.MRELEASE released none: releases the others. */
     private function releaseRest(float $until): void
     {
-        foreach ($this->keys as $key) {
+        foreach ($this->keys as $i => $key) {
             try {
-                $this->send(['LOCK.RELEASE', $key, $this->owner], $until);
+                $this->send(['LOCK.RELEASE', $key, $this->owner, ...array_slice($this->lock->modes, $i, 1)], $until);
             } catch (NotHeld) {
                 // This key was lost.
             }

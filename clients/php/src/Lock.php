@@ -30,6 +30,8 @@ final class Lock
         ?array $replicas,
         public readonly int $limit = 1,
         public readonly int $permits = 1,
+        /** @internal Of a multi-key lock: READ or WRITE for each key, or empty. */
+        public readonly array $modes = [],
     ) {
         $keys !== [] || throw new InvalidArgumentException('keys must not be empty');
         self::checkPositive('lease', $lease);
@@ -146,12 +148,20 @@ final class Lock
     public function releaseWords(string $owner): array
     {
         return $this->kind === Kind::Multi
-            ? ['LOCK.MRELEASE', count($this->keys), ...$this->keys, $owner]
+            ? ['LOCK.MRELEASE', count($this->keys), ...$this->keys, $owner, ...$this->selection()]
             : ['LOCK.RELEASE', $this->keys[0], $owner, ...$this->selection()];
     }
 
-    /** The arguments for the lease or the session, and for the replicas. @internal */
-    public function leaseWords(?float $lease = null): array
+    /** The command that renews it. @internal */
+    public function renewWords(string $owner, float $lease): array
+    {
+        $multi = $this->kind === Kind::Multi;
+        $what = $multi ? ['LOCK.MRENEW', count($this->keys), ...$this->keys] : ['LOCK.RENEW', $this->keys[0]];
+        return [...$what, $owner, ...$this->leaseWords($lease)];
+    }
+
+    /** The arguments for the lease or the session, and for the replicas. */
+    private function leaseWords(?float $lease = null): array
     {
         return [
             ...($this->session ? ['SESSION'] : ['PX', self::milliseconds($lease ?? $this->lease)]),
@@ -172,6 +182,7 @@ final class Lock
             Kind::Read => ['READ'],
             Kind::Write => ['WRITE'],
             Kind::Semaphore => ['PERMITS', $this->permits],
+            Kind::Multi => $this->modes === [] ? [] : ['MODES', ...$this->modes],
             default => [],
         };
     }
@@ -191,7 +202,8 @@ final class Lock
             ...($this->kind === Kind::Multi ? [count($this->keys)] : []),
             ...$this->keys,
             $owner,
-            ...($this->kind === Kind::Semaphore ? [$this->limit, ...$this->selection()] : []),
+            ...($this->kind === Kind::Semaphore ? [$this->limit] : []),
+            ...(in_array($this->kind, [Kind::Semaphore, Kind::Multi], true) ? $this->selection() : []),
             ...$this->leaseWords(),
             ...($this->fenced ? ['FENCED'] : []),
             'ONCE',

@@ -138,10 +138,25 @@ final class Locks
         return new Lock($this->connections, Kind::Write, [$key], $lease, $session, $fenced, $replicas);
     }
 
-    /** A multi-key lock: the locks of all `$keys`, or none of them. In a cluster the keys must share a slot. */
-    public function multi(array $keys, float $lease = 30.0, bool $session = false, ?array $replicas = null): Lock
-    {
-        return new Lock($this->connections, Kind::Multi, $keys, $lease, $session, false, $replicas);
+    /**
+     * A multi-key lock: the locks of all `$keys`, or none of them. Or, instead of `$keys`, the read locks of all `$read`
+     * and the write locks of all `$write`. In a cluster the keys must share a slot.
+     */
+    public function multi(
+        array $keys = [],
+        float $lease = 30.0,
+        bool $session = false,
+        ?array $replicas = null,
+        array $read = [],
+        array $write = [],
+    ): Lock {
+        $read = array_diff($read, $write);
+        if ($read !== [] || $write !== []) {
+            $keys === [] || throw new InvalidArgumentException('keys: read and write must be empty with it');
+            $keys = [...$read, ...$write];
+        }
+        $modes = [...array_fill(0, count($read), 'READ'), ...array_fill(0, count($write), 'WRITE')];
+        return new Lock($this->connections, Kind::Multi, $keys, $lease, $session, false, $replicas, modes: $modes);
     }
 
     /** `$permits` permits of a semaphore, of which all owners together hold at most `$limit`. */

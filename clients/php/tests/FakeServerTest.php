@@ -176,6 +176,11 @@ final class FakeServerTest extends TestCase
             'permits' => [fn ($locks) => $locks->semaphore('k', 5, 2), [":1\r\n"], [[...$cancel, 'PERMITS', '2']]],
             'multi waited' => [fn ($locks) => $locks->multi(['k', 'l']), [":1\r\n"], [$both]],
             'multi granted' => [fn ($locks) => $locks->multi(['k', 'l']), [":0\r\n", ":2\r\n"], [$both, $each]],
+            'multi with modes' => [
+                fn ($locks) => $locks->multi(read: ['k'], write: ['l']),
+                [":0\r\n", ":2\r\n"],
+                [$both, [...$each, 'MODES', 'READ', 'WRITE']],
+            ],
             'multi without either' => [
                 fn ($locks) => $locks->multi(['k', 'l']),
                 [":0\r\n", "-NOTHELD x\r\n", ":0\r\n", "-NOTHELD x\r\n"],

@@ -22,6 +22,7 @@ final class KindsTest extends LocksTestCase
             'fair' => [fn (Locks $locks, ...$options) => $locks->fair('k', ...$options)],
             'write' => [fn (Locks $locks, ...$options) => $locks->write('k', ...$options)],
             'multi' => [fn (Locks $locks, ...$options) => $locks->multi(['k', 'l'], ...$options)],
+            'multi with modes' => [fn (Locks $locks, ...$options) => $locks->multi(...$options, read: ['l'], write: ['k'])],
             'semaphore' => [fn (Locks $locks, ...$options) => $locks->semaphore('k', 2, 2, ...$options)],
         ];
     }
@@ -92,6 +93,29 @@ final class KindsTest extends LocksTestCase
         $second->release();
         $this->locks->write('k')->acquire(0.0)->release();
         self::assertNull($this->info('k'));
+    }
+
+    public function testKeysToReadAreSharedAndKeysToWriteAreNot(): void
+    {
+        $one = $this->locks->multi(read: ['/', '/a'], write: ['/a'])->acquire();
+        self::assertSame(['/', '/a'], $one->keys);
+        self::assertSame(['read', 'write'], [$this->info('/')['mode'], $this->info('/a')['mode']]);
+        $two = $this->locks->multi(read: ['/'], write: ['/b'])->acquire(0.0);
+        self::assertCount(2, $this->owners('/'));
+        self::assertNull($this->locks->multi(read: ['/', '/b'])->tryAcquire());
+        $renewals = $this->commands('lock.mrenew');
+        $one->renew(60.0);
+        self::assertGreaterThan(50000, min($this->redis->pttl('/'), $this->redis->pttl('/a')));
+        self::assertSame($renewals + 1, $this->commands('lock.mrenew'));
+        $this->redis->rawCommand('LOCK.FORCE', '/b');
+        try {
+            $two->release();
+            self::fail('one of its locks is lost');
+        } catch (NotHeld) {
+            self::assertSame([$one->owner], $this->owners('/'), 'the other one is released');
+        }
+        $one->release();
+        self::assertNull($this->info('/') ?? $this->info('/a'));
     }
 
     public function testPermits(): void
