@@ -39,7 +39,7 @@ func readLines(from io.Reader) (kept report.Kept, err error) {
 		} else if err != nil {
 			return kept, err
 		}
-		both := history.Op{Client: number, Keys: []int{0}, Owner: one.Owner, Mode: history.Exclusive}
+		both := history.Op{Client: number, Keys: []history.Key{{Mode: history.Exclusive}}, Owner: one.Owner}
 		taken, given := both, both
 		taken.Kind, taken.Call, taken.Return = history.Acquire, one.Asked, one.Since
 		taken.Lease, taken.Fenced, taken.Value = noLease, one.Token != 0, one.Token

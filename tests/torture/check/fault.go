@@ -49,7 +49,7 @@ func reliancesOf(ops []*history.Op) []reliance {
 	}
 	var held []reliance
 	for _, op := range ops {
-		if op.Kind != history.Acquire || op.Outcome != history.Done || op.Mode == history.Permits {
+		if op.Kind != history.Acquire || op.Outcome != history.Done || op.Permits > 0 {
 			continue
 		}
 		to := op.Call + int64(op.Lease)
@@ -66,12 +66,9 @@ func reliancesOf(ops []*history.Op) []reliance {
 }
 
 func conflict(a, b *history.Op) bool {
-	if a.Mode == history.Read && b.Mode == history.Read {
-		return false
-	}
 	for _, x := range a.Keys {
 		for _, y := range b.Keys {
-			if x == y {
+			if x.At == y.At && (x.Mode != history.Read || y.Mode != history.Read) {
 				return true
 			}
 		}

@@ -31,18 +31,21 @@ func Outlived(family *history.Family, slack time.Duration) (faults []Fault) {
 
 // outlives returns the first operation that succeeded too late, and when the lease had expired.
 func outlives(ops []*history.Op, slack int64) (late *history.Op, expired int64) {
-	var end int64
+	ends := map[int]int64{} // by key
 	for _, op := range ops {
 		if op.Outcome == history.Unknown || op.Session || op.Kind == history.Close {
 			return nil, 0
 		}
-		if late == nil && op.Kind != history.Acquire && op.Outcome == history.Done && op.Call > end+slack {
-			late, expired = op, end
-		}
 		// A renewal with the reply NOREPLICAS is in effect.
 		takes := op.Kind == history.Acquire || op.Kind == history.Renew
-		if takes && (op.Outcome == history.Done || op.Outcome == history.Failed) {
-			end = latest(end, op.Return+int64(op.Lease))
+		for _, key := range op.Keys {
+			end := ends[key.At]
+			if late == nil && op.Kind != history.Acquire && op.Outcome == history.Done && op.Call > end+slack {
+				late, expired = op, end
+			}
+			if takes && (op.Outcome == history.Done || op.Outcome == history.Failed) {
+				ends[key.At] = latest(end, op.Return+int64(op.Lease))
+			}
 		}
 	}
 	return late, expired

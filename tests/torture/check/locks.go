@@ -84,7 +84,7 @@ type busyUntil struct {
 
 type holdOf struct {
 	owner string
-	mode  history.Mode
+	history.Key
 }
 
 func newBusyUntil(rules models.Rules) *busyUntil {
@@ -102,13 +102,15 @@ func (b *busyUntil) record(op *history.Op) {
 	case op.Kind == history.Close:
 		delete(b.bound, op.Owner)
 	}
-	for _, mode := range op.Mode.Each() {
-		hold := holdOf{op.Owner, mode}
-		switch {
-		case takes:
-			b.holds[hold] = latest(b.holds[hold], leaseEnd(op, b.rules))
-		case op.Kind == history.Release && releasesAll(op):
-			delete(b.holds, hold)
+	for _, key := range op.Keys {
+		for _, mode := range key.Mode.Each() {
+			hold := holdOf{op.Owner, history.Key{At: key.At, Mode: mode}}
+			switch {
+			case takes:
+				b.holds[hold] = latest(b.holds[hold], leaseEnd(op, b.rules))
+			case op.Kind == history.Release && releasesAll(op):
+				delete(b.holds, hold)
+			}
 		}
 	}
 }

@@ -233,6 +233,163 @@ func TestMultiKey(t *testing.T) {
 	})
 }
 
+func TestModes(t *testing.T) {
+	checkWritten(t, lenient, map[string]string{
+		"legal: readers of one key, writers of others": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 b acquire keys 0:read,2:write px 100 = 2`,
+		"illegal: two writers of one key": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 b acquire keys 0:read,1:write px 100 = 2`,
+		"illegal: a reader while a writer writes": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 b acquire keys 0:read,1:read px 100 = 2`,
+		"illegal: a writer while a reader reads": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 b acquire keys 0:write,2:write px 100 = 2`,
+		"illegal: a single reader while a writer writes": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 b read keys 1 px 100 = 1`,
+		"illegal: a single writer while a reader reads": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 b write keys 0 px 100 = 1`,
+		"illegal: a single writer had it before": `
+			0 1 a write keys 1 px 100 = 1
+			2 3 b acquire keys 0:read,1:read px 100 = 2`,
+		"legal: what a wait that ended did not acquire": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 9 b acquire keys 0:read,1:read px 100 block 5 = null
+			10 11 a release keys 0:read = 0
+			12 13 c write keys 0 px 100 = 1`,
+		"illegal: granted in part": `
+			0 1 a acquire keys 0:read,1:write px 100 = 1`,
+		"illegal: the keys at different moments": `
+			0 1 a write keys 0 px 100 = 1
+			2 9 b acquire keys 0:read,1:read px 100 block 9 = 2
+			3 4 c write keys 1 px 100 = 1
+			5 6 a release keys 0:write = 0`,
+		"legal: the keys at the same moment": `
+			0 1 a write keys 0 px 100 = 1
+			2 9 b acquire keys 0:read,1:read px 100 block 9 = 2
+			3 4 c read keys 1 px 100 = 1
+			5 6 a release keys 0:write = 0`,
+		"legal: the upgrade of the only reader": `
+			0 1 a acquire keys 0:read,1:read px 100 = 2
+			2 3 a acquire keys 0:write,2:read px 100 = 2`,
+		"illegal: the upgrade while another reader reads": `
+			0 1 a acquire keys 0:read,1:read px 100 = 2
+			2 3 b read px 100 = 1
+			4 5 a acquire keys 0:write,2:read px 100 = 2`,
+		"legal: a downgrade, and others read": `
+			0 1 a acquire keys 0:write,1:write px 100 = 2
+			2 3 a acquire keys 0:read,1:read px 100 = 2
+			4 5 a release keys 0:write,1:write = 2
+			6 7 b acquire keys 0:read,1:read px 100 = 2`,
+		"illegal: a downgrade of one key, and others read another": `
+			0 1 a acquire keys 0:write,1:write px 100 = 2
+			2 3 a acquire keys 0:read,1:read px 100 = 2
+			4 5 a release keys 0:write,1:read = 2
+			6 7 b acquire keys 0:read,1:read px 100 = 2`,
+		"illegal: a downgrade, and another writes": `
+			0 1 a acquire keys 0:write,1:write px 100 = 2
+			2 3 a acquire keys 0:read,1:read px 100 = 2
+			4 5 a release keys 0:write,1:write = 2
+			6 7 b write keys 1 px 100 = 1`,
+		"legal: all are renewed": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			50 51 a renew keys 0:read,1:write px 100 = 2
+			120 150 b acquire keys 0:write,1:write px 100 block 40 = 2`,
+		"illegal: before the end of the new leases": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			50 51 a renew keys 0:read,1:write px 100 = 2
+			120 149 b acquire keys 0:write,2:write px 100 block 40 = 2`,
+		"illegal: one is renewed": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			50 51 a renew keys 0:read,1:write px 100 = 1`,
+		"illegal: renewed while another writes": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			101 102 b write px 100 = 1
+			103 104 a renew keys 0:read,1:write px 100 = 2`,
+		"legal: the lease to write has ended, and the one to read is renewed": `
+			0 1 a write px 50 = 1
+			2 3 a read px 100 = 1
+			60 61 a renew -both px 100 = 1
+			62 63 b read px 100 = 1`,
+		"illegal: another writes, and the lease to read was renewed": `
+			0 1 a read px 100 = 1
+			60 61 a renew -both px 100 = 1
+			120 121 b write px 100 = 1`,
+		"legal: lost, and renewed while another reads": `
+			0 1 b read px 100 = 1
+			2 3 a renew -both px 100 = 1`,
+		"illegal: to read is released without a reply, and not to write": `
+			0 1 a write px 100 = 1
+			2 3 a read px 100 = 1
+			4 5 a release -read = unknown
+			6 7 b read px 100 = 1`,
+	})
+	checkWritten(t, strict(), map[string]string{
+		"illegal: the release of another mode": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 a release keys 0:read,1:read = 2`,
+		"illegal: the same, of one key": `
+			0 1 a write px 100 = 1
+			2 3 a release -read = 0`,
+		"legal: the release of another mode is NOTHELD, and nothing has changed": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 a release keys 0:read,1:read = notheld
+			4 5 a release keys 0:read,1:write = 2`,
+		"illegal: it has released one": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 a release keys 0:read,1:read = notheld
+			4 5 b write px 100 = 1`,
+		"legal: one of two holds is left": `
+			0 1 a read px 100 = 1
+			2 3 a acquire keys 0:read,1:write px 100 = 2
+			4 5 a release keys 0:read,1:write = 1
+			6 7 b acquire keys 0:read,1:write px 100 = 2
+			8 9 a release -read = 0`,
+		"illegal: a writer although one of two holds is left": `
+			0 1 a read px 100 = 1
+			2 3 a acquire keys 0:read,1:write px 100 = 2
+			4 5 a release keys 0:read,1:write = 1
+			6 7 b acquire keys 0:write,1:write px 100 = 2`,
+		"illegal: both are released, and one of two holds is left": `
+			0 1 a read px 100 = 1
+			2 3 a acquire keys 0:read,1:write px 100 = 2
+			4 5 a release keys 0:read,1:write = 2`,
+		"legal: ONCE adds no hold of what is held": `
+			0 1 a read px 100 = 1
+			2 3 a acquire keys 0:read,1:write px 100 once = 2
+			4 5 a release keys 0:read,1:write = 2`,
+		"illegal: ONCE has added one": `
+			0 1 a read px 100 = 1
+			2 3 a acquire keys 0:read,1:write px 100 once = 2
+			4 5 a release keys 0:read,1:write = 1`,
+		"legal: the lease of one has ended before the re-entry": `
+			0 1 c read keys 2 px 100 = 1
+			0 1 a read px 10 = 1
+			12 13 a acquire keys 0:read,1:write px 100 = 2
+			14 15 a release keys 0:read,1:write = 2`,
+		"illegal: not acquired, and guarded": `
+			0 1 b write keys 1 px 100 = 1
+			2 3 a acquire keys 0:read,1:write px 100 = null
+			4 5 a guard -read = 1`,
+		"illegal: NOTHELD, and all are held": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 a renew keys 0:read,1:write px 100 = notheld`,
+		"illegal: renewed, and one is not held": `
+			0 1 a acquire keys 0:read,1:write px 100 = 2
+			2 3 a release keys 0:read = 0
+			4 5 a renew keys 0:read,1:write px 100 = 2`,
+		"legal: NOTHELD, and no lease is renewed": `
+			0 1 a acquire keys 0:read,1:write px 50 = 2
+			2 3 x force = 1
+			4 5 a renew keys 0:read,1:write px 100 = notheld
+			51 52 b write keys 1 px 100 = 1`,
+	})
+}
+
 func TestSessions(t *testing.T) {
 	checkWritten(t, lenient, map[string]string{
 		"legal: a session that lasted longer than a lease is closed": `
@@ -263,6 +420,10 @@ func TestSessions(t *testing.T) {
 			0 1 a acquire px 100 = 1
 			10 11 a acquire session = unknown
 			20 29 b acquire px 100 block 20 = 1`,
+		"illegal: renewed after lock.default-lease": `
+			0 1 a acquire session = 1
+			150 151 a renew px 100 = 1
+			200 201 b acquire px 100 = 1`,
 		"illegal: no longer bound, with a lease of its own": `
 			0 1 a acquire session = 1
 			10 10 a close = unknown

@@ -140,6 +140,8 @@ func TestOutlived(t *testing.T) {
 		"legal: renewed":   "0 1 a acquire px 50 = 1\n 40 41 a renew px 100 = 1\n 90 91 a release = 0",
 		"legal: session":   "0 1 a acquire session = 1\n 900 901 a release = 0",
 		"legal: unknown":   "0 1 a acquire px 50 = unknown\n 2 3 a acquire px 50 once = 1\n 900 901 a release = 0",
+		"legal: another":   "0 1 a read px 50 = 1\n 2 3 a read keys 1 px 100 = 1\n 90 91 a release keys 1:read = 0",
+		"illegal: one key": "0 1 a read px 50 = 1\n 2 3 a read keys 1 px 100 = 1\n 90 91 a release keys 0:read,1:read = 2",
 		"illegal: release": "0 1 a acquire px 50 = 1\n 90 91 a release = 0",
 		"illegal: guard":   "0 1 a acquire px 50 = 1\n 90 91 a guard = 1",
 		"illegal: renewal": "0 1 a acquire px 50 = 1\n 90 91 a renew px 50 = 1",
@@ -154,6 +156,14 @@ func TestOutlived(t *testing.T) {
 func TestHolders(t *testing.T) {
 	two := written(t, "0 1 a acquire px 50 = 1\n 10 11 b acquire px 50 = 1")
 	if faults := Holders(two, two.Ops); len(faults) != 1 || !strings.Contains(faults[0].Text, "for 39.000 ms") {
+		t.Error(texts(faults))
+	}
+	writer := written(t, "0 1 a acquire keys 0:read,1:write px 50 = 2\n 2 3 b acquire keys 0:read,1:read px 50 = 2")
+	if faults := Holders(writer, writer.Ops); len(faults) != 1 {
+		t.Error(texts(faults))
+	}
+	readers := written(t, "0 1 a acquire keys 0:read,1:write px 50 = 2\n 2 3 b acquire keys 0:read,2:write px 50 = 2")
+	if faults := Holders(readers, readers.Ops); faults != nil {
 		t.Error(texts(faults))
 	}
 	one := written(t, "0 1 a acquire px 50 = 1\n 5 6 a release = 0\n 10 11 b acquire px 50 = 1")

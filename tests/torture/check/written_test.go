@@ -16,7 +16,8 @@ import (
 //	call return owner verb [options] = reply
 //
 // Verbs: acquire, read, write, permits; release, renew, guard (with a mode), force, cancel, close. Options: px N,
-// block N, keys N,N, take N, limit N, once, fenced, session. Replies: a number, null, notheld, error, unknown.
+// block N, keys N,N or keys N:MODE,N:MODE, take N, limit N, once, fenced, session. Replies: a number, null, notheld,
+// error, unknown.
 
 var verbs = map[string]struct {
 	kind history.Kind
@@ -28,8 +29,8 @@ var verbs = map[string]struct {
 	"force": {kind: history.Force}, "cancel": {kind: history.Cancel}, "close": {kind: history.Close},
 }
 
-var modes = map[string]history.Mode{"-exclusive": history.Exclusive, "-read": history.Read, "-write": history.Write,
-	"-both": history.Read | history.Write, "-permits": history.Permits}
+var modes = map[string]history.Mode{"exclusive": history.Exclusive, "read": history.Read, "write": history.Write,
+	"both": history.Read | history.Write, "permits": history.Permits}
 
 var lenient = models.Rules{DefaultLease: 100 * time.Millisecond, Grace: 20 * time.Millisecond}
 
@@ -56,13 +57,10 @@ func writtenOp(t *testing.T, words []string) *history.Op {
 	if !known {
 		t.Fatalf("no verb %q", words[3])
 	}
-	op := &history.Op{Call: at(t, words[0]), Return: at(t, words[1]), Owner: words[2], Kind: verb.kind, Mode: verb.mode,
-		Keys: []int{0}}
-	if op.Mode == 0 {
-		op.Mode = history.Exclusive
-	}
-	if op.Mode == history.Permits {
-		op.Permits = 1
+	op := &history.Op{Call: at(t, words[0]), Return: at(t, words[1]), Owner: words[2], Kind: verb.kind}
+	setMode(op, history.Exclusive)
+	if verb.mode != 0 {
+		setMode(op, verb.mode)
 	}
 	rest := words[4:]
 	for len(rest) > 0 && rest[0] != "=" {
@@ -70,6 +68,30 @@ func writtenOp(t *testing.T, words []string) *history.Op {
 	}
 	reply(t, op, strings.Join(rest[1:], " "))
 	return op
+}
+
+// setMode makes the operation one of the first key, in this mode.
+func setMode(op *history.Op, mode history.Mode) {
+	op.Keys = []history.Key{{Mode: mode}}
+	if mode == history.Permits {
+		op.Permits = 1
+	}
+}
+
+// keysOf reads a list of keys. Without a mode of its own a key is named in that mode.
+func keysOf(t *testing.T, list string, mode history.Mode) (keys []history.Key) {
+	t.Helper()
+	for _, word := range strings.Split(list, ",") {
+		parts := strings.Split(word, ":")
+		key := history.Key{At: int(at(t, parts[0]) / int64(time.Millisecond)), Mode: mode}
+		if len(parts) > 1 {
+			if key.Mode = modes[parts[1]]; key.Mode == 0 {
+				t.Fatalf("no mode %q", parts[1])
+			}
+		}
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 func at(t *testing.T, word string) int64 {
@@ -84,10 +106,8 @@ func at(t *testing.T, word string) int64 {
 // option reads an option and returns how many words it has.
 func option(t *testing.T, op *history.Op, words []string) int {
 	t.Helper()
-	if mode := modes[words[0]]; mode != 0 {
-		if op.Mode = mode; mode == history.Permits {
-			op.Permits = 1
-		}
+	if mode := modes[strings.TrimPrefix(words[0], "-")]; mode != 0 {
+		setMode(op, mode)
 		return 1
 	}
 	switch words[0] {
@@ -101,10 +121,7 @@ func option(t *testing.T, op *history.Op, words []string) int {
 		op.Session, op.Lease = true, lenient.DefaultLease
 		return 1
 	case "keys":
-		op.Keys = nil
-		for _, key := range strings.Split(words[1], ",") {
-			op.Keys = append(op.Keys, int(at(t, key)/int64(time.Millisecond)))
-		}
+		op.Keys = keysOf(t, words[1], op.Keys[0].Mode)
 	case "px":
 		op.Lease = time.Duration(at(t, words[1]))
 	case "block":

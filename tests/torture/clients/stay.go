@@ -28,34 +28,26 @@ func (do *work) holdBySession() {
 	}
 }
 
-// checkHold is a guard to which a server replies even if it would refuse a write.
+// checkHold is a guard of one hold, to which a server replies even if it would refuse a write.
 func (do *work) checkHold() {
-	key := do.keys[do.w.rand.Intn(len(do.keys))]
-	op := do.newOp(history.Guard, do.modes(), key)
+	op := do.newOp(history.Guard, do.oneHoldOfEach(do.someHolds(1))...)
 	op.Session, op.Lease = true, do.w.Settings.DefaultLease
-	if do.w.send(do.s, op, false, "LOCK.INFO", do.s.family.Keys[key], "COUNT", 0) == nil || op.Outcome != history.Done {
+	if do.w.send(do.s, op, false, "LOCK.INFO", do.names(op)[0], "COUNT", 0) == nil || op.Outcome != history.Done {
 		do.ended = true
 	}
 }
 
-// shows returns whether a reply of LOCK.INFO has the owner among the holders, in each mode, bound to a connection.
-func shows(info interface{}, owner string, modes history.Mode) bool {
+// shows returns whether a reply of LOCK.INFO has the owner among the holders, in this mode, bound to a connection.
+func shows(info interface{}, owner string, mode history.Mode) bool {
 	names := map[history.Mode]string{history.Exclusive: "exclusive", history.Read: "read", history.Write: "write",
 		history.Permits: "semaphore"}
-	bound := map[string]bool{}
 	holders, _ := field(info, "holders").([]interface{})
 	for _, holder := range holders {
-		mode, _ := field(holder, "mode").(string)
-		if field(holder, "owner") == owner && field(holder, "session") != nil {
-			bound[mode] = true
+		if field(holder, "owner") == owner && field(holder, "mode") == names[mode] && field(holder, "session") != nil {
+			return true
 		}
 	}
-	for _, mode := range modes.Each() {
-		if !bound[names[mode]] {
-			return false
-		}
-	}
-	return true
+	return false
 }
 
 // field returns a value of a flat list of names and values, or nil.

@@ -12,28 +12,26 @@ type work struct {
 	w     *Worker
 	s     *slot
 	owner string
-	keys  []int
-	held  map[history.Mode]int64 // as far as this client knows
-	bound bool                   // by SESSION
-	ended bool                   // it relies on nothing any more
+	held  map[history.Key]int64 // as far as this client knows
+	bound bool                  // by SESSION
+	ended bool                  // it relies on nothing any more
 }
 
 func (w *Worker) oneWork() {
 	s, end := w.Families.use(w.rand)
 	defer end()
 	w.works++
-	do := &work{w: w, s: s, owner: fmt.Sprintf("c%d.%d", w.ID, w.works), held: map[history.Mode]int64{}}
+	do := &work{w: w, s: s, owner: fmt.Sprintf("c%d.%d", w.ID, w.works), held: map[history.Key]int64{}}
 	if w.chance(3) {
 		do.interfere()
 		return
 	}
-	do.keys = do.chooseKeys()
 	first := do.chooseRequest()
 	if !do.acquire(first) {
 		w.pause(4 * time.Millisecond)
 		return
 	}
-	for n := w.rand.Intn(3); n > 0 && !do.ended; n-- {
+	for n := w.rand.Intn(3); n > 0 && !do.ended && len(do.holds()) > 0; n-- {
 		do.useLock(first)
 	}
 	do.end()
@@ -44,39 +42,47 @@ func (do *work) interfere() {
 	w, f := do.w, do.s.family
 	if f.Force && w.chance(30) {
 		key := w.rand.Intn(len(f.Keys))
-		op := &history.Op{Kind: history.Force, Owner: do.owner, Keys: []int{key}}
+		op := &history.Op{Kind: history.Force, Owner: do.owner, Keys: []history.Key{{At: key}}}
 		w.send(do.s, op, false, "LOCK.FORCE", f.Keys[key])
 		return
 	}
 	if owner := w.Families.someWaiter(do.s); owner != "" {
-		op := &history.Op{Kind: history.Cancel, Owner: owner, Keys: []int{0}}
+		op := &history.Op{Kind: history.Cancel, Owner: owner, Keys: []history.Key{{}}}
 		w.send(do.s, op, false, "LOCK.CANCEL", f.Keys[0], owner)
 	}
 }
 
-func (do *work) chooseKeys() []int {
+// chooseKeys chooses one or more keys, and a mode for each.
+func (do *work) chooseKeys() (keys []history.Key) {
 	n := len(do.s.family.Keys)
-	if n == 1 {
-		return []int{0}
+	for _, at := range do.w.rand.Perm(n)[:1+do.w.rand.Intn(n)] {
+		keys = append(keys, history.Key{At: at, Mode: do.chooseMode()})
 	}
-	keys := do.w.rand.Perm(n)
-	return keys[:1+do.w.rand.Intn(n)]
+	return keys
+}
+
+func (do *work) chooseMode() history.Mode {
+	switch n := do.w.rand.Intn(6); do.s.family.Kind {
+	case "semaphore":
+		return history.Permits
+	case "readwrite":
+		return []history.Mode{history.Read, history.Read, history.Read, history.Write, history.Write,
+			history.Exclusive}[n]
+	}
+	return history.Exclusive
 }
 
 // chooseRequest chooses a first acquisition.
 func (do *work) chooseRequest() *history.Op {
 	w, f := do.w, do.s.family
-	op := &history.Op{Kind: history.Acquire, Owner: do.owner, Keys: do.keys, Mode: history.Exclusive}
+	op := &history.Op{Kind: history.Acquire, Owner: do.owner, Keys: do.chooseKeys()}
 	switch f.Kind {
 	case "exclusive":
 		op.Fair, op.Fenced = w.chance(40), w.chance(50)
 	case "readwrite":
-		op.Mode = []history.Mode{history.Read, history.Read, history.Read, history.Write, history.Write,
-			history.Exclusive}[w.rand.Intn(6)]
-		op.Fenced = op.Mode == history.Write && w.chance(30)
+		op.Fenced = op.Keys[0].Mode == history.Write && w.chance(30)
 	case "semaphore":
-		op.Mode, op.Limit = history.Permits, f.Limit
-		op.Permits = 1 + w.rand.Intn(f.Limit)
+		op.Limit, op.Permits = f.Limit, 1+w.rand.Intn(f.Limit)
 	}
 	do.chooseLease(op)
 	op.Once = w.chance(30)
@@ -122,11 +128,13 @@ func (do *work) acquire(op *history.Op) bool {
 
 func (do *work) recordAcquired(op *history.Op) {
 	do.ended = false
-	switch {
-	case !op.Fenced && len(op.Keys) == 1:
-		do.held[op.Mode] = op.Value
-	case !op.Once || do.held[op.Mode] == 0:
-		do.held[op.Mode]++
+	for _, key := range op.Keys {
+		switch {
+		case !op.Fenced && len(op.Keys) == 1:
+			do.held[key] = op.Value
+		case !op.Once || do.held[key] == 0:
+			do.held[key]++
+		}
 	}
 	do.bind(op)
 }
@@ -136,7 +144,7 @@ func (do *work) bind(op *history.Op) {
 	if op.Session {
 		do.bound = true
 		do.w.sessions[do.owner] = do
-	} else if op.Kind == history.Renew && len(do.keys) == 1 { // with several keys, another one may still be bound
+	} else if op.Kind == history.Renew && len(op.Keys) == len(do.holds()) { // otherwise another one may still be bound
 		do.unbind()
 	}
 }
@@ -150,17 +158,42 @@ func (do *work) unbind() {
 func (do *work) closed(since int64) {
 	do.bound = false
 	do.s.family.Add(&history.Op{Client: do.w.ID, Server: do.w.master.Server, Kind: history.Close, Owner: do.owner,
-		Keys: do.keys, Mode: do.modes(), Call: since, Return: since})
+		Keys: do.holds(), Call: since, Return: since})
 }
 
-func (do *work) modes() history.Mode {
-	var all history.Mode
-	for mode, count := range do.held {
-		if count > 0 {
-			all |= mode
+// holds returns the keys of which the owner has holds, each with all modes of these.
+func (do *work) holds() (keys []history.Key) {
+	for at := range do.s.family.Keys {
+		key := history.Key{At: at}
+		for hold, count := range do.held {
+			if hold.At == at && count > 0 {
+				key.Mode |= hold.Mode
+			}
+		}
+		if key.Mode != 0 {
+			keys = append(keys, key)
 		}
 	}
-	return all
+	return keys
+}
+
+// someHolds returns at most n of them.
+func (do *work) someHolds(n int) []history.Key {
+	keys := do.holds()
+	do.w.rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	if n < len(keys) {
+		keys = keys[:n]
+	}
+	return keys
+}
+
+// oneHoldOfEach chooses one mode of each key.
+func (do *work) oneHoldOfEach(keys []history.Key) []history.Key {
+	for i := range keys {
+		modes := keys[i].Mode.Each()
+		keys[i].Mode = modes[do.w.rand.Intn(len(modes))]
+	}
+	return keys
 }
 
 // useLock is what a holder does: it works, and sometimes requests more of the lock.
@@ -179,8 +212,8 @@ func (do *work) useLock(first *history.Op) {
 		do.guard()
 	default:
 		again := *first
-		if first.Mode == history.Write && w.chance(60) {
-			again.Mode, again.Fenced = history.Read, false // a downgrade
+		if first.Keys[0].Mode == history.Write && w.chance(60) {
+			again.Keys, again.Fenced = []history.Key{{Mode: history.Read}}, false // a downgrade
 		}
 		do.chooseLease(&again)
 		do.acquire(&again)
@@ -192,11 +225,9 @@ func (do *work) renew() {
 	if !w.mayRenew() {
 		return
 	}
-	key := do.keys[w.rand.Intn(len(do.keys))]
-	op := do.newOp(history.Renew, do.modes(), key)
-	op.Lease, op.Session = 0, false
+	op := do.newOp(history.Renew, do.someHolds(1+w.rand.Intn(len(do.s.family.Keys)))...)
 	do.chooseLease(op)
-	command := []interface{}{"LOCK.RENEW", do.s.family.Keys[key], do.owner}
+	command := do.commandOf("LOCK.RENEW", "LOCK.MRENEW", op)
 	if w.send(do.s, op, false, append(command, do.leaseOptions(op)...)...) == nil {
 		return
 	}
@@ -210,18 +241,18 @@ func (do *work) guard() {
 	if !do.w.mayRenew() {
 		return
 	}
-	key := do.keys[do.w.rand.Intn(len(do.keys))]
-	op := do.newOp(history.Guard, do.modes(), key)
-	do.w.send(do.s, op, false, "LOCK.GUARD", do.s.family.Keys[key], do.owner, "GET", do.s.family.Keys[key]+":x")
+	op := do.newOp(history.Guard, do.someHolds(1)...)
+	name := do.names(op)[0]
+	do.w.send(do.s, op, false, "LOCK.GUARD", name, do.owner, "GET", fmt.Sprint(name, ":x"))
 	// A guard without a reply has changed nothing.
 	if op.Outcome == history.NotHeld {
 		do.endIfLost(op)
 	}
 }
 
-func (do *work) newOp(kind history.Kind, mode history.Mode, keys ...int) *history.Op {
-	return &history.Op{Kind: kind, Owner: do.owner, Keys: keys, Mode: mode, Limit: do.s.family.Limit,
-		Permits: int(do.held[history.Permits])}
+func (do *work) newOp(kind history.Kind, keys ...history.Key) *history.Op {
+	return &history.Op{Kind: kind, Owner: do.owner, Keys: keys, Limit: do.s.family.Limit,
+		Permits: int(do.held[history.Key{Mode: history.Permits}])}
 }
 
 // endIfLost ends the work if the reply is that no hold is left, or if there is no reply.
@@ -250,30 +281,26 @@ func (do *work) end() {
 		w.disconnect()
 		return
 	}
-	for _, mode := range do.modes().Each() {
-		for do.held[mode] > 0 && !do.ended {
-			do.release(mode)
-		}
+	for len(do.holds()) > 0 && !do.ended {
+		do.release()
 	}
 	if do.ended && do.bound {
 		w.disconnect()
 	}
 }
 
-func (do *work) release(mode history.Mode) {
-	op := do.newOp(history.Release, mode, do.keys...)
+// release releases a hold of each key.
+func (do *work) release() {
+	op := do.newOp(history.Release, do.oneHoldOfEach(do.holds())...)
 	op.Permits = 0
-	command := []interface{}{"LOCK.RELEASE", do.s.family.Keys[do.keys[0]], do.owner}
-	switch {
-	case len(do.keys) > 1:
-		command = append([]interface{}{"LOCK.MRELEASE", len(do.keys)}, append(do.names(), do.owner)...)
-	case mode == history.Permits:
-		op.Permits = 1 + do.w.rand.Intn(int(do.held[mode]))
+	command := do.commandOf("LOCK.RELEASE", "LOCK.MRELEASE", op)
+	switch key := op.Keys[0]; {
+	case len(op.Keys) > 1:
+	case key.Mode == history.Permits:
+		op.Permits = 1 + do.w.rand.Intn(int(do.held[key]))
 		command = append(command, "PERMITS", op.Permits)
-	case mode == history.Read:
-		command = append(command, "READ")
-	case mode == history.Write:
-		command = append(command, "WRITE")
+	case key.Mode != history.Exclusive:
+		command = append(command, words[key.Mode])
 	}
 	if do.w.send(do.s, op, false, command...) == nil || op.Outcome == history.Failed {
 		do.w.pause(2 * time.Millisecond)
@@ -281,47 +308,51 @@ func (do *work) release(mode history.Mode) {
 		return
 	}
 	do.endIfLost(op)
-	do.held[mode] -= do.released(op)
-}
-
-func (do *work) released(op *history.Op) int64 {
-	switch {
-	case op.Outcome != history.Done:
-		return 0
-	case op.Mode == history.Permits:
-		return do.held[op.Mode] - op.Value
-	case len(op.Keys) > 1:
-		return 1
-	default:
-		return do.held[op.Mode] - op.Value
+	for _, key := range op.Keys {
+		switch {
+		case op.Outcome != history.Done:
+		case len(op.Keys) > 1:
+			do.held[key]--
+		default:
+			do.held[key] = op.Value
+		}
 	}
 }
 
-func (do *work) names() []interface{} {
-	var names []interface{}
-	for _, key := range do.keys {
-		names = append(names, do.s.family.Keys[key])
+func (do *work) names(op *history.Op) (names []interface{}) {
+	for _, key := range op.Keys {
+		names = append(names, do.s.family.Keys[key.At])
 	}
 	return names
 }
 
+// commandOf begins a command for one key, or for several.
+func (do *work) commandOf(one, several string, op *history.Op) []interface{} {
+	command := []interface{}{one}
+	if len(op.Keys) > 1 {
+		command = []interface{}{several, len(op.Keys)}
+	}
+	return append(append(command, do.names(op)...), do.owner)
+}
+
+var words = map[history.Mode]string{history.Read: "READ", history.Write: "WRITE"}
+
 // command returns an acquisition as it is sent.
 func (do *work) command(op *history.Op) []interface{} {
-	name := do.s.family.Keys[op.Keys[0]]
-	var command []interface{}
-	switch {
-	case len(op.Keys) > 1:
-		command = append([]interface{}{"LOCK.MACQUIRE", len(op.Keys)}, append(do.names(), do.owner)...)
-	case op.Mode == history.Read:
-		command = []interface{}{"LOCK.RWREAD", name, do.owner}
-	case op.Mode == history.Write:
-		command = []interface{}{"LOCK.RWWRITE", name, do.owner}
-	case op.Mode == history.Permits:
-		command = []interface{}{"LOCK.SEMAPHORE", name, do.owner, op.Limit, "PERMITS", op.Permits}
+	one := "LOCK.ACQUIRE"
+	switch mode := op.Keys[0].Mode; {
+	case mode == history.Read:
+		one = "LOCK.RWREAD"
+	case mode == history.Write:
+		one = "LOCK.RWWRITE"
+	case mode == history.Permits:
+		one = "LOCK.SEMAPHORE"
 	case op.Fair:
-		command = []interface{}{"LOCK.FAIR", name, do.owner}
-	default:
-		command = []interface{}{"LOCK.ACQUIRE", name, do.owner}
+		one = "LOCK.FAIR"
+	}
+	command := do.commandOf(one, "LOCK.MACQUIRE", op)
+	if op.Permits > 0 {
+		command = append(command, op.Limit, "PERMITS", op.Permits)
 	}
 	if op.Fenced {
 		command = append(command, "FENCED")

@@ -184,7 +184,7 @@ func (w *Worker) record(op *history.Op, reply interface{}, err error, impatient 
 		}
 	case []interface{}: // of LOCK.INFO
 		op.Outcome = history.Null
-		if shows(value, op.Owner, op.Mode) {
+		if shows(value, op.Owner, op.Keys[0].Mode) {
 			op.Outcome, op.Value = history.Done, 1
 		}
 	case int64:

@@ -24,7 +24,8 @@ var kindNames = [...]string{"acquire", "release", "renew", "guard", "force", "ca
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Mode is how a lock is held. Modes form sets: a renewal concerns all holds of its owner.
+// Mode is how a lock is held. Modes form sets: a renewal and a guard concern all holds of an owner, and succeed if there
+// is one of them.
 type Mode uint8
 
 const (
@@ -55,6 +56,14 @@ func (m Mode) Each() []Mode {
 	return all
 }
 
+// Key is a key that an operation names, and the mode in which it is named.
+type Key struct {
+	At   int // index into the family's keys
+	Mode Mode
+}
+
+func (k Key) String() string { return strings.TrimSuffix(fmt.Sprintf("%d:%s", k.At, k.Mode), ":") }
+
 // Outcome is what the client knows about an operation afterwards.
 type Outcome uint8
 
@@ -78,9 +87,8 @@ type Op struct {
 	Client  int
 	Server  int
 	Kind    Kind
-	Keys    []int `json:",omitempty"` // indexes into the family's keys
+	Keys    []Key
 	Owner   string
-	Mode    Mode
 	Permits int           `json:",omitempty"`
 	Limit   int           `json:",omitempty"`
 	Lease   time.Duration `json:",omitempty"`
@@ -99,14 +107,14 @@ type Op struct {
 func (op *Op) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", op.Owner, op.Kind)
-	if op.Mode != 0 {
-		fmt.Fprintf(&b, " %s", op.Mode)
+	switch one := len(op.Keys) == 1 && op.Keys[0].At == 0; {
+	case one && op.Keys[0].Mode != 0:
+		fmt.Fprintf(&b, " %s", op.Keys[0].Mode)
+	case !one:
+		fmt.Fprintf(&b, " keys %v", op.Keys)
 	}
 	if op.Permits > 0 {
 		fmt.Fprintf(&b, " %d of %d", op.Permits, op.Limit)
-	}
-	if len(op.Keys) > 1 || (len(op.Keys) == 1 && op.Keys[0] != 0) {
-		fmt.Fprintf(&b, " keys %v", op.Keys)
 	}
 	if op.Session {
 		b.WriteString(" SESSION")

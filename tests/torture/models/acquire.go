@@ -16,8 +16,11 @@ func (do *step) acquire() bool {
 		do.shorten(do.closedEnd())
 		return true
 	}
+	if !do.isForAll() {
+		return false
+	}
 	for _, key := range do.op.Keys {
-		do.makeRoom(key, do.op.Mode, do.op.Value)
+		do.makeRoom(key, do.op.Value)
 	}
 	for _, key := range do.op.Keys {
 		if !do.takeOne(key) {
@@ -27,19 +30,22 @@ func (do *step) acquire() bool {
 	return true
 }
 
+// isForAll returns whether the reply is that of all keys: a multi-key request is for all of them, or none.
+func (do *step) isForAll() bool { return len(do.op.Keys) == 1 || do.op.Value == int64(len(do.op.Keys)) }
+
 // makeRoom ends the holds that conflict, none of them before its time. own: the number of permits that the owner then
 // has.
-func (do *step) makeRoom(key int, mode history.Mode, own int64) {
-	if mode == history.Permits {
-		do.makeRoomOfPermits(key, int64(do.op.Limit)-own)
+func (do *step) makeRoom(key history.Key, own int64) {
+	if key.Mode == history.Permits {
+		do.makeRoomOfPermits(key.At, int64(do.op.Limit)-own)
 		return
 	}
-	do.notBefore(do.s.ended[key].exclusive)
-	if mode != history.Read {
-		do.notBefore(do.s.ended[key].shared)
+	do.notBefore(do.s.ended[key.At].exclusive)
+	if key.Mode != history.Read {
+		do.notBefore(do.s.ended[key.At].shared)
 	}
 	do.s.drop(history.Never, func(h *hold) bool {
-		if h.key != key || h.owner == do.op.Owner || !excludes(mode, h.mode) {
+		if h.At != key.At || h.owner == do.op.Owner || !excludes(key.Mode, h.Mode) {
 			return false
 		}
 		do.notBefore(h.end)
@@ -51,7 +57,7 @@ func (do *step) makeRoomOfPermits(key int, room int64) {
 	do.notBefore(do.s.ended[key].exclusive)
 	var others []hold
 	for _, h := range do.s.holds {
-		if h.key == key && h.owner != do.op.Owner {
+		if h.At == key && h.owner != do.op.Owner {
 			others = append(others, h)
 			room -= h.count
 		}
@@ -70,8 +76,8 @@ func (do *step) makeRoomOfPermits(key int, room int64) {
 }
 
 // takeOne takes a hold of one key, for which there is room.
-func (do *step) takeOne(key int) bool {
-	op, own := do.op, do.s.find(key, do.op.Owner, do.op.Mode)
+func (do *step) takeOne(key history.Key) bool {
+	op, own := do.op, do.s.find(key, do.op.Owner)
 	if own == nil {
 		return do.takeFirst(key)
 	}
@@ -81,15 +87,17 @@ func (do *step) takeOne(key int) bool {
 		return false
 	}
 	switch {
-	case op.Fenced || len(op.Keys) > 1:
-		own.count, own.uncertain = own.count+1, true
-	default:
+	case !op.Fenced && len(op.Keys) == 1:
 		own.count = op.Value
+	case own.end <= op.Return: // it may have ended before
+		own.uncertain = true
+	case !op.Once:
+		own.count++
 	}
 	if end := do.leaseEnd(); own.end < end {
 		own.end = end
 	}
-	do.bind(key)
+	do.bind(key.At)
 	return true
 }
 
@@ -97,7 +105,7 @@ func (do *step) takeOne(key int) bool {
 // renews them, and each renewal sets lock.default-lease, even if that is shorter.
 func (do *step) bind(key int) {
 	bound := do.op.Session
-	own := func(h *hold) bool { return h.key == key && h.owner == do.op.Owner }
+	own := func(h *hold) bool { return h.At == key && h.owner == do.op.Owner }
 	for i := range do.s.holds {
 		h := &do.s.holds[i]
 		bound = bound || (own(h) && h.session)
@@ -120,13 +128,13 @@ func (do *step) bind(key int) {
 }
 
 func (do *step) wanted() int64 {
-	if do.op.Mode == history.Permits {
+	if do.op.Permits > 0 {
 		return int64(do.op.Permits)
 	}
 	return 1
 }
 
-func (do *step) takeFirst(key int) bool {
+func (do *step) takeFirst(key history.Key) bool {
 	op, count := do.op, do.wanted()
 	if !op.Fenced && len(op.Keys) == 1 {
 		if do.rules.Strict && op.Value != count {
@@ -134,8 +142,8 @@ func (do *step) takeFirst(key int) bool {
 		}
 		count = op.Value
 	}
-	do.s.add(hold{key, op.Owner, op.Mode, count, !do.rules.Strict, do.at, do.leaseEnd(), op.Session})
-	do.bind(key)
+	do.s.add(hold{key, op.Owner, count, !do.rules.Strict, do.at, do.leaseEnd(), op.Session})
+	do.bind(key.At)
 	return true
 }
 

@@ -14,8 +14,8 @@ func (do *step) applyNotHeld() bool {
 	first := int64(history.Never)
 	for _, key := range do.op.Keys {
 		end := int64(0)
-		for _, mode := range do.op.Mode.Each() {
-			if own := do.s.find(key, do.op.Owner, mode); own != nil && end < own.end {
+		for _, own := range do.s.findAll(key, do.op.Owner) {
+			if end < own.end {
 				end = own.end
 			}
 		}
@@ -29,16 +29,17 @@ func (do *step) applyNotHeld() bool {
 }
 
 func (do *step) dropNamed() {
-	do.s.drop(do.at, func(h *hold) bool { return h.owner == do.op.Owner && h.mode&do.op.Mode != 0 && do.names(h.key) })
+	do.s.drop(do.at, func(h *hold) bool { return h.owner == do.op.Owner && do.named(h.At)&h.Mode != 0 })
 }
 
-func (do *step) names(key int) bool {
-	for _, one := range do.op.Keys {
-		if one == key {
-			return true
+// named returns in which modes the operation names a key.
+func (do *step) named(at int) (modes history.Mode) {
+	for _, key := range do.op.Keys {
+		if key.At == at {
+			modes |= key.Mode
 		}
 	}
-	return false
+	return modes
 }
 
 func (do *step) release() bool {
@@ -50,15 +51,21 @@ func (do *step) release() bool {
 	if do.isNotHeld() {
 		return do.applyNotHeld()
 	}
+	var held []*hold
 	for _, key := range op.Keys {
-		own := do.s.find(key, op.Owner, op.Mode)
-		if own == nil {
-			if do.rules.Strict && !do.s.isForced(op.Owner) {
-				return false
-			}
-			continue // a failover has brought it back, and no client relied on it
+		if own := do.s.find(key, op.Owner); own != nil {
+			held = append(held, own)
+		} else if do.rules.Strict && !do.s.isForced(op.Owner) {
+			return false
+		} // else a failover has brought it back, and no client relied on it
+	}
+	switch {
+	case len(op.Keys) > 1:
+		if !do.releaseOfEach(held) {
+			return false
 		}
-		if !do.releaseOf(own) {
+	case len(held) == 1:
+		if !do.releaseOf(held[0]) {
 			return false
 		}
 	}
@@ -67,30 +74,41 @@ func (do *step) release() bool {
 }
 
 func (do *step) releaseOf(own *hold) bool {
-	if len(do.op.Keys) > 1 {
-		return do.releaseOneOf(own)
-	}
 	if do.rules.Strict && !own.uncertain && own.count-do.wanted() != do.op.Value {
 		return false
 	}
 	own.count, own.uncertain = do.op.Value, !do.rules.Strict
-	if own.mode == history.Permits {
+	if own.Mode == history.Permits {
 		do.s.recordEnd(own, do.at)
 	}
 	return true
 }
 
-// releaseOneOf is for one of several keys: the reply is how many of them are free now.
-func (do *step) releaseOneOf(own *hold) bool {
-	freed := do.op.Value
-	switch {
-	case freed == int64(len(do.op.Keys)):
-		own.count = 0
-	case freed > 0: // it is not known which; and their owner does not rely on any
-		do.s.force(own.owner)
-		own.count = 0
-	default:
-		own.uncertain = true
+// releaseOfEach is for several keys: the reply is how many of them the owner has fully released.
+func (do *step) releaseOfEach(held []*hold) bool {
+	freed, all := do.op.Value, int64(len(do.op.Keys))
+	last, certain := int64(0), do.rules.Strict && !do.s.isForced(do.op.Owner)
+	for _, own := range held {
+		certain = certain && !own.uncertain
+		if own.count == 1 {
+			last++
+		}
+	}
+	if certain && freed != last {
+		return false
+	}
+	if !certain && 0 < freed && freed < all { // it is not known which; and their owner does not rely on any
+		do.s.force(do.op.Owner)
+	}
+	for _, own := range held {
+		switch {
+		case certain:
+			own.count--
+		case freed > 0:
+			own.count = 0
+		default:
+			own.uncertain = true
+		}
 	}
 	return true
 }
@@ -107,15 +125,25 @@ func (do *step) renew() bool {
 	if !do.confirmHolds() {
 		return false
 	}
-	end := do.leaseEnd()
+	if !do.isForAll() {
+		return false
+	}
 	for _, key := range op.Keys {
-		for _, mode := range op.Mode.Each() {
-			if own := do.s.find(key, op.Owner, mode); own != nil {
-				own.end, own.session = end, op.Session
-			}
-		}
+		do.renewOne(do.s.findAll(key, op.Owner))
 	}
 	return true
+}
+
+// renewOne gives an owner's holds of one key a new lease. If there are several, those that may have ended before are not
+// relied on any more: one that exists is enough for this reply.
+func (do *step) renewOne(own []*hold) {
+	end := do.leaseEnd()
+	for _, h := range own {
+		if len(own) == 1 || h.end > do.op.Return {
+			h.end = end
+		}
+		h.session = do.op.Session
+	}
 }
 
 // maybeRenewed: there was no reply, so its owner relies on the shorter of the two leases. With SESSION the connection
@@ -132,7 +160,7 @@ func (do *step) maybeRenewed() {
 func (do *step) shorten(end int64) {
 	for i := range do.s.holds {
 		h := &do.s.holds[i]
-		if h.owner == do.op.Owner && do.names(h.key) && end < h.end {
+		if h.owner == do.op.Owner && do.named(h.At) != 0 && end < h.end {
 			h.end = end
 		}
 	}
@@ -148,39 +176,41 @@ func (do *step) guard() bool {
 	return do.op.Outcome != history.Done || do.confirmHolds()
 }
 
-// confirmHolds: the server has replied that the owner has what the operation names, so no other owner has a
-// conflicting hold.
+// confirmHolds: the server has replied that the owner has a hold of each key that the operation names, so no other owner
+// has one that conflicts with it.
 func (do *step) confirmHolds() bool {
 	op := do.op
 	if do.s.isForced(op.Owner) {
 		return true // the server may not have received FORCE; no client relies any more on what it ended
 	}
 	for _, key := range op.Keys {
-		for _, mode := range op.Mode.Each() {
-			if do.s.find(key, op.Owner, mode) != nil {
-				continue
-			}
-			if do.rules.Strict {
-				return false
-			}
-			count := int64(op.Permits)
-			do.makeRoom(key, mode, count)
-			do.s.add(hold{key, op.Owner, mode, count, true, do.at, do.at, op.Session})
+		if do.s.findAll(key, op.Owner) != nil {
+			continue
 		}
+		if do.rules.Strict {
+			return false
+		}
+		if key.Mode&history.Read != 0 {
+			key.Mode = history.Read // it is not known which, and this one excludes the fewest
+		}
+		count := int64(op.Permits)
+		do.makeRoom(key, count)
+		do.s.add(hold{key, op.Owner, count, true, do.at, do.at, op.Session})
 	}
 	return true
 }
 
 func (do *step) force() {
+	key := do.op.Keys[0].At
 	for _, h := range do.s.holds {
-		if !do.rules.Strict && do.names(h.key) {
+		if !do.rules.Strict && h.At == key {
 			do.s.force(h.owner)
 		}
-		if do.names(h.key) {
+		if h.At == key {
 			do.notBefore(h.since)
 		}
 	}
-	do.s.drop(do.at, func(h *hold) bool { return do.names(h.key) })
+	do.s.drop(do.at, func(h *hold) bool { return h.At == key })
 }
 
 // close: holds of a session whose connection has closed end lock.session-grace later, unless they are bound again.

@@ -13,9 +13,8 @@ import (
 
 // hold is what an owner has according to the replies it received, in one mode, of one key.
 type hold struct {
-	key       int
+	history.Key
 	owner     string
-	mode      history.Mode
 	count     int64
 	uncertain bool  // the count is not known for certain
 	since     int64 // when it was acquired, at the earliest
@@ -41,26 +40,36 @@ func (s *state) clone() *state {
 	return &state{s.ended, append([]hold(nil), s.holds...), append([]string(nil), s.forced...)}
 }
 
-func (s *state) find(key int, owner string, mode history.Mode) *hold {
+func (s *state) find(key history.Key, owner string) *hold {
 	for i := range s.holds {
-		if h := &s.holds[i]; h.key == key && h.owner == owner && h.mode == mode {
+		if h := &s.holds[i]; h.Key == key && h.owner == owner {
 			return h
 		}
 	}
 	return nil
 }
 
+// findAll returns the holds of an owner in the modes of a set.
+func (s *state) findAll(key history.Key, owner string) (all []*hold) {
+	for _, mode := range key.Mode.Each() {
+		if own := s.find(history.Key{At: key.At, Mode: mode}, owner); own != nil {
+			all = append(all, own)
+		}
+	}
+	return all
+}
+
 func (s *state) add(h hold) {
 	s.holds = append(s.holds, h)
 	sort.Slice(s.holds, func(i, j int) bool {
 		a, b := &s.holds[i], &s.holds[j]
-		if a.key != b.key {
-			return a.key < b.key
+		if a.At != b.At {
+			return a.At < b.At
 		}
 		if a.owner != b.owner {
 			return a.owner < b.owner
 		}
-		return a.mode < b.mode
+		return a.Mode < b.Mode
 	})
 }
 
@@ -82,9 +91,9 @@ func (s *state) recordEnd(h *hold, moment int64) {
 	if h.end < moment {
 		moment = h.end
 	}
-	last := &s.ended[h.key].exclusive
-	if h.mode == history.Read {
-		last = &s.ended[h.key].shared
+	last := &s.ended[h.At].exclusive
+	if h.Mode == history.Read {
+		last = &s.ended[h.At].shared
 	}
 	if *last < moment {
 		*last = moment
@@ -138,12 +147,12 @@ func describeState(a interface{}) string {
 	s := a.(*state)
 	var lines []string
 	for _, h := range s.holds {
-		line := fmt.Sprintf("%s %s", h.owner, h.mode)
+		line := fmt.Sprintf("%s %s", h.owner, h.Mode)
 		if h.count > 1 {
 			line += fmt.Sprintf(" x%d", h.count)
 		}
-		if h.key > 0 {
-			line += fmt.Sprintf(" key %d", h.key)
+		if h.At > 0 {
+			line += fmt.Sprintf(" key %d", h.At)
 		}
 		if h.end >= history.Never {
 			line += " while connected"
