@@ -10,7 +10,8 @@ import (
 )
 
 // kinds are the kinds of families, each as often as it is chosen.
-var kinds = []string{"exclusive", "exclusive", "exclusive", "readwrite", "readwrite", "semaphore", "multi", "multi"}
+var kinds = []string{"exclusive", "exclusive", "exclusive", "readwrite", "readwrite", "semaphore", "multi", "multi", "modes",
+	"modes"}
 
 // Families are the locks in use. Each lives for a while, and then another takes its place. So a history has an end, and
 // begins with locks that no client has ever held.
@@ -50,7 +51,7 @@ func (f *Families) make(i int) *slot {
 		Force: f.rand.Intn(4) == 0}
 	family.Name = fmt.Sprintf("%s-%d-%d", family.Kind, f.Group, f.made)
 	keys := 1
-	if family.Kind == "multi" {
+	if family.Kind == "multi" || family.Kind == "modes" {
 		keys = 3
 	}
 	for k := 0; k < keys; k++ {

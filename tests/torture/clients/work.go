@@ -68,6 +68,8 @@ func (do *work) chooseMode() history.Mode {
 	case "readwrite":
 		return []history.Mode{history.Read, history.Read, history.Read, history.Write, history.Write,
 			history.Exclusive}[n]
+	case "modes":
+		return []history.Mode{history.Read, history.Write}[n%2]
 	}
 	return history.Exclusive
 }
@@ -210,9 +212,14 @@ func (do *work) useLock(first *history.Op) {
 		do.renew()
 	case chance < 80:
 		do.guard()
+	case do.s.family.Kind == "modes" && chance < 85:
+		do.release() // of a writer's holds to write: a downgrade, if it also reads
 	default:
 		again := *first
-		if first.Keys[0].Mode == history.Write && w.chance(60) {
+		switch {
+		case do.s.family.Kind == "modes":
+			again.Keys = do.chooseKeys()
+		case first.Keys[0].Mode == history.Write && w.chance(60):
 			again.Keys, again.Fenced = []history.Key{{Mode: history.Read}}, false // a downgrade
 		}
 		do.chooseLease(&again)
@@ -289,13 +296,18 @@ func (do *work) end() {
 	}
 }
 
-// release releases a hold of each key.
+// release releases a hold of each key; in a family of modes, of some of them.
 func (do *work) release() {
-	op := do.newOp(history.Release, do.oneHoldOfEach(do.holds())...)
+	keys := do.holds()
+	if do.s.family.Kind == "modes" && do.w.chance(50) {
+		keys = do.someHolds(1 + do.w.rand.Intn(len(keys)))
+	}
+	op := do.newOp(history.Release, do.oneHoldOfEach(keys)...)
 	op.Permits = 0
 	command := do.commandOf("LOCK.RELEASE", "LOCK.MRELEASE", op)
 	switch key := op.Keys[0]; {
 	case len(op.Keys) > 1:
+		command = append(command, modesOf(op)...)
 	case key.Mode == history.Permits:
 		op.Permits = 1 + do.w.rand.Intn(int(do.held[key]))
 		command = append(command, "PERMITS", op.Permits)
@@ -337,6 +349,18 @@ func (do *work) commandOf(one, several string, op *history.Op) []interface{} {
 
 var words = map[history.Mode]string{history.Read: "READ", history.Write: "WRITE"}
 
+// modesOf returns the option MODES of a multi-key request for read-write locks.
+func modesOf(op *history.Op) (option []interface{}) {
+	if op.Keys[0].Mode == history.Exclusive {
+		return nil
+	}
+	option = append(option, "MODES")
+	for _, key := range op.Keys {
+		option = append(option, words[key.Mode])
+	}
+	return option
+}
+
 // command returns an acquisition as it is sent.
 func (do *work) command(op *history.Op) []interface{} {
 	one := "LOCK.ACQUIRE"
@@ -353,6 +377,9 @@ func (do *work) command(op *history.Op) []interface{} {
 	command := do.commandOf(one, "LOCK.MACQUIRE", op)
 	if op.Permits > 0 {
 		command = append(command, op.Limit, "PERMITS", op.Permits)
+	}
+	if len(op.Keys) > 1 {
+		command = append(command, modesOf(op)...)
 	}
 	if op.Fenced {
 		command = append(command, "FENCED")
