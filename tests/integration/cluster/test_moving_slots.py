@@ -40,6 +40,11 @@ HELD_PLAINLY = (
     ("LOCK.MACQUIRE 1 {} oa", 1),
     ("LOCK.MACQUIRE 1 {} ob", None),
     ("LOCK.MRELEASE 1 {} oa", 1),
+    ("LOCK.MRENEW 1 {} oa PX 500000", 1),
+    ("LOCK.MACQUIRE 1 {} oa MODES READ", TRY_AGAIN),
+    ("LOCK.MACQUIRE 1 {} ob MODES WRITE", TRY_AGAIN),
+    ("LOCK.MACQUIRE 1 {} ob MODES READ BLOCK 0", TRY_AGAIN),
+    ("LOCK.MRELEASE 1 {} oa MODES WRITE", "NOTHELD the owner holds no such lock"),
 )
 HELD_TO_READ = tuple(
     (words, TRY_AGAIN)
@@ -61,7 +66,14 @@ HELD_TO_READ = tuple(
         "LOCK.GUARD {} oa EXISTS {}",
         "LOCK.MACQUIRE 1 {} ob",
         "LOCK.MACQUIRE 1 {} ob BLOCK 0",
+        "LOCK.MACQUIRE 1 {} oa MODES READ",
+        "LOCK.MACQUIRE 1 {} oa MODES WRITE",
+        "LOCK.MACQUIRE 1 {} ob MODES READ",
+        "LOCK.MACQUIRE 1 {} ob MODES WRITE BLOCK 0",
         "LOCK.MRELEASE 1 {} oa",
+        "LOCK.MRELEASE 1 {} oa MODES READ",
+        "LOCK.MRELEASE 1 {} oa MODES WRITE",
+        "LOCK.MRENEW 1 {} oa PX 500000",
     )
 )
 PERMITS = (
@@ -114,7 +126,8 @@ def test_multikey_request_with_a_key_that_needs_side_keys_does_not_wait(nodes, k
     begin_move(slot, one, two)
     order = names if first == 0 else names[::-1]
     for wait in (), ("BLOCK", 0):
-        assert source.attempt("LOCK.MACQUIRE", 2, *order, "ob", *wait) == TRY_AGAIN
+        for modes in (), ("MODES", "READ", "READ"), ("MODES", "WRITE", "READ"):
+            assert source.attempt("LOCK.MACQUIRE", 2, *order, "ob", *modes, *wait) == TRY_AGAIN
     assert one.server.info("lock")["lock_waiters"] == 0
 
 
@@ -192,6 +205,10 @@ BARRAGE = (
     "LOCK.RELEASE {} oa",
     "LOCK.MACQUIRE 1 {} oa PX 600000",
     "LOCK.MRELEASE 1 {} oa",
+    "LOCK.MACQUIRE 1 {} or MODES READ PX 600000",
+    "LOCK.MACQUIRE 1 {} ow MODES WRITE PX 600000",
+    "LOCK.MRENEW 1 {} or PX 700000",
+    "LOCK.MRELEASE 1 {} or MODES READ",
 )
 
 
