@@ -1,39 +1,20 @@
 """The programs of docs/recipes.md next to other clients: their purpose, and what they do when a client dies.
 
-test_doc_examples.py tests that each program works alone.
+test_doc_examples.py tests that each program works alone, test_recipe_tree.py many processes that change one tree.
 """
 
 import os
-import re
 import signal
-from pathlib import Path
 
 import pytest
 
 from harness import scaled, wait_for
 from harness.examples import programs_of, start_program
 from harness.schedule import as_map
+from model.recipes_scene import PAGE, holder_of, kill, output_of, source_of, wait_waiting, with_language
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "recipes.md").read_text()
 HOUR = 3_600_000
 each_language = pytest.mark.parametrize("language", ["sh", "python"])
-
-
-def source_of(title, language, number=0, changes=()):
-    """A program of the page, without its cleaning up, and with the changes for the test. The language `package` is
-    Python with the client package."""
-    section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    source = [source for name, source in map(with_language, programs_of(section)) if name == language][number]
-    source = re.sub(r".*# tidy up\n", "", source)
-    for old, new in changes:
-        assert source.count(old) >= 1, f"{old!r} is not in the program"
-        source = source.replace(old, new)
-    return source
-
-
-def with_language(program):
-    name, source = program
-    return ("package" if "import Locks" in source else name), source
 
 
 @pytest.fixture
@@ -51,31 +32,6 @@ def start(server):
         kill(program)
 
 
-def kill(program):
-    """Kills it and all processes that it has started."""
-    try:
-        os.killpg(program.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    program.communicate()
-
-
-def output_of(program):
-    """Its output, when it and all processes that it has started have ended."""
-    said, complaints = program.communicate(timeout=scaled(60))
-    assert complaints == ""
-    return said
-
-
-def wait_waiting(server, count, what="lock_waiters"):
-    wait_for(lambda: server.info("lock")[what] == count, scaled(20), f"{count} to wait")
-
-
-def holder_of(server, key):
-    info = as_map(server.control.execute_command("LOCK.INFO", key) or {})
-    return [as_map(holder)["owner"] for holder in info.get("holders", [])]
-
-
 # All programs: an error, or no reply, is neither a grant nor a reason to repeat the request without end
 
 ALL = {
@@ -86,6 +42,7 @@ ALL = {
     "cache": ("A cache that is filled once", 0),
     "work stealing": ("Work stealing", 0),
     "barrier": ("A barrier", 0),
+    "tree": ("Locks on a tree", 0),
     "handing over": ("Handing over when another client wants the lock", 0),
 }
 # Those that are also shown with the package.
@@ -158,6 +115,8 @@ WAITS = {
     ("nightly job that has to be done", "python"): ("job", None),
     ("rate limit", "sh"): ("api", 75),
     ("rate limit", "python"): ("api", 0),
+    ("tree", "sh"): ("{tree}/", 75),
+    ("tree", "python"): ("{tree}/", None),
     ("handing over", "sh"): ("disk", 1),
     ("handing over", "python"): ("disk", None),
 }
@@ -384,6 +343,45 @@ def test_workers_do_not_pass_the_barrier_if_one_never_arrives(server, start, lan
     assert output_of(workers) == ""
     assert workers.returncode != 0
     assert server.control.get("meeting") == "1"
+
+
+# Locks on a tree
+
+
+def work_in(server, *path):
+    """Writes a directory, as a process does that works only there."""
+    above = [f"{{tree}}/{'/'.join(path[:depth])}" for depth in range(len(path) + 1)]
+    request = (len(above), *above, path[-1], "MODES", *["READ"] * len(path), "WRITE")
+    assert server.control.execute_command("LOCK.MACQUIRE", *request) == len(above)
+    return lambda: server.control.execute_command("LOCK.MRELEASE", *request)
+
+
+@each_language
+def test_directory_is_written_when_all_work_below_it_has_ended(server, start, language):
+    works_elsewhere, works_below = work_in(server, "else"), work_in(server, "home", "old", "below")
+    program = start("Locks on a tree", language)
+    wait_waiting(server, 1)
+    works_below()
+    assert output_of(program) == "working\n"
+    assert works_elsewhere() == 2
+
+
+def test_work_on_a_subtree_leaves_its_siblings_free(server, start):
+    works = work_in(server, "home", "new")
+    assert output_of(start("Locks on a tree", "sh")) == "working\n"
+    assert works() == 3
+
+
+def test_locks_on_a_tree_are_free_when_their_process_has_died(server, start):
+    server.control.config_set("lock.session-grace", 0)
+    stops = [("old, new = find(source.parent), find(target.parent)", "__import__('signal').pause()")]
+    first = start("Locks on a tree", "python", changes=stops)
+    wait_for(lambda: holder_of(server, "{tree}/home"), scaled(20), "the first process to work")
+    second = start("Locks on a tree", "python")
+    wait_waiting(server, 1)
+    kill(first)
+    assert output_of(second) == "working\n"
+    assert sorted(server.control.keys()) == ["{tree}:2", "{tree}:root"]
 
 
 # Handing over
