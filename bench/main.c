@@ -36,7 +36,7 @@ static const Measurement measurements[] = {
     {"rw", "readers: a pair, and each step by number of readers", rwMeasure},
     {"semaphore", "a pair, by number of other owners that hold permits", semaphoreMeasure},
     {"deadlock", "the search for cycles, by length of the chain of waits", deadlockMeasure},
-    {"multikey", "a multi-key lock of eight keys against eight locks", multikeyMeasure},
+    {"multikey", "a multi-key lock against locks of its keys, and with modes", multikeyMeasure},
     {"memory", "what a held lock takes", memoryMeasure},
     {"idle", "what a module that is loaded and idle costs other commands", idleMeasure},
     {"wake", "how soon a waiter is granted the lock, while other keys expire", wakeMeasure},

@@ -1,5 +1,6 @@
 /* Multi-key locks: LOCK.MACQUIRE of eight keys and its release, against eight LOCK.ACQUIREs sent at
- * once and their releases; and of three keys with MODES, against the same three without. */
+ * once and their releases; of three keys with MODES, against the same three without; and against a
+ * LOCK.RWREAD or LOCK.RWWRITE of each, sent at once, and their releases. */
 
 #include "base/table.h"
 #include "load/comparison.h"
@@ -40,10 +41,19 @@ static const Requests without_modes = {
     .depth = 1,
 };
 
+#define IN_MODE(command, letter) \
+    { "LOCK." command " {key}" letter " {owner} PX 30000", "1" }
+static const Requests modes_singly = {
+    .steps = (const Step[]){IN_MODE("RWREAD", "a"), IN_MODE("RWREAD", "b"), IN_MODE("RWWRITE", "c"),
+                            RELEASE("a"), RELEASE("b"), RELEASE("c"), STEPS_END},
+    .depth = 3,
+};
+
 static const Load macquire = {"MACQUIRE", {.module = true}, &requestsKind, &together};
 static const Load acquires = {"8 ACQUIRE", {.module = true}, &requestsKind, &singly};
 static const Load modes = {"3 MODES", {.module = true}, &requestsKind, &with_modes};
 static const Load plain = {"3 plain", {.module = true}, &requestsKind, &without_modes};
+static const Load readwrite = {"3 RW", {.module = true}, &requestsKind, &modes_singly};
 
 void multikeyMeasure(const Options *options) {
     static const Comparison counted = {
@@ -57,8 +67,9 @@ void multikeyMeasure(const Options *options) {
         .times = 1500,
     };
     static const Comparison modes_counted = {
-        .loads = {&modes, &plain},
-        .pairings = {{"instructions: 3 keys with MODES / without", 0, 1, 1.3}},
+        .loads = {&modes, &plain, &readwrite},
+        .pairings = {{"instructions: 3 keys with MODES / without", 0, 1, 1.3},
+                     {"instructions: 3 keys with MODES / RWREAD, RWREAD, RWWRITE", 0, 2, 0}},
         .times = 2000,
     };
     tableHead("multikey", "eight keys acquired and released, by one request or by eight");
