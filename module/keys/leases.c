@@ -63,10 +63,24 @@ void leasesOpen(struct leases *leases, const struct leasesLock *lock, enum keyAc
     leases->freshness = LEASES_UNKNOWN;
 }
 
+/* MIGRATE and RESTORE pass a TTL on as the time that is left, so that a key that they move ends
+ * later by the time that this takes. If the set ends a little later than its last lease, it has
+ * been moved, and the lock with it. */
+static bool haveMoved(const struct leases *leases, int64_t last_end_ms) {
+    const int64_t longest_ms = 10000;
+    int64_t set_end_ms = RedisModule_GetAbsExpire(leases->key);
+    return set_end_ms > last_end_ms && set_end_ms - last_end_ms <= longest_ms &&
+           leases->key_end_ms >= last_end_ms && leases->key_end_ms - last_end_ms <= longest_ms;
+}
+
+static bool areOfThisLock(struct leases *leases) {
+    int64_t last_end_ms = leasesEndAt(leases, true, NULL);
+    return last_end_ms == leases->key_end_ms || haveMoved(leases, last_end_ms);
+}
+
 bool leasesAreStale(struct leases *leases) {
     if (leases->freshness == LEASES_UNKNOWN) {
-        bool fresh = isType(leases, REDISMODULE_KEYTYPE_ZSET) &&
-                     leasesEndAt(leases, true, NULL) == leases->key_end_ms;
+        bool fresh = isType(leases, REDISMODULE_KEYTYPE_ZSET) && areOfThisLock(leases);
         leases->freshness = fresh ? LEASES_FRESH : LEASES_STALE;
     }
     return leases->freshness == LEASES_STALE;

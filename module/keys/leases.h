@@ -5,9 +5,10 @@
  *
  * The lock's key expires when the last lease ends. If the last lease in the set does not end when
  * the key expires, the set is *stale*. Either it belongs to an earlier lock that was removed by DEL
- * or RENAME, or another client has changed the TTL of the key. While the set is stale, every lease
- * ends when the key expires. If a score is not a time (0, negative, -inf), that lease, too, ends
- * when the key expires.
+ * or RENAME, or another client has changed the TTL of the key. (But if both keys have been moved by
+ * MIGRATE, they end a little later than the last lease, and the set is not stale.) While the set is
+ * stale, every lease ends when the key expires. If a score is not a time (0, negative, -inf), that
+ * lease, too, ends when the key expires.
  *
  * Only this file reads and writes this key. Each write is propagated (propagate.h).
  */

@@ -5,7 +5,7 @@ from redis.exceptions import ResponseError
 
 from harness import wait_for
 from harness.schedule import as_map
-from model.rw_lease_scene import LEASES, LONG, LONGER, SHORT, all_agree, end_of, holders, leases
+from model.rw_lease_scene import LEASES, LESS_SHORT, LONG, LONGER, SHORT, all_agree, end_of, holders, leases
 from model.rw_lease_scene import say, takes, until, wait
 
 pytestmark = pytest.mark.usefixtures("no_active_expiry")
@@ -181,6 +181,51 @@ def test_side_key_uses_the_hash_tag_of_the_name(server, say):
         say(f"LOCK.RWREAD {{}}x {owner}")
     names = {"lock:lease:a{tag}b", "lock:lease:{a}b}", "lock:lease:{{}x}"}
     assert names <= set(server.control.keys("lock:*"))
+
+
+def moved(server, late_ms, *names):
+    """Moves these keys as MIGRATE does: they end later by the time that this takes."""
+    for name in names:
+        content, end = server.client(decode_responses=False).dump(name), end_of(server, name)
+        server.control.delete(name)
+        server.control.restore(name, end + late_ms, content, absttl=True)
+
+
+@pytest.mark.parametrize("first", ["k", LEASES])
+def test_leases_are_kept_when_a_lock_has_been_moved(server, say, first):
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    say(f"LOCK.RWREAD k b PX {SHORT}")
+    before = leases(server)
+    moved(server, 7, first)
+    moved(server, 9, *({"k", LEASES} - {first}))
+    until(server, before["b"])
+    assert holders(server) == {"a read": 1}
+    with pytest.raises(ResponseError, match="^NOTHELD "):
+        say("LOCK.RELEASE k b")
+    assert say("LOCK.RWREAD k c PX 50000") == 1
+    assert leases(server) == {"a": before["a"], "c": leases(server)["c"]}
+    with takes(server, "a", 20000):
+        say("LOCK.RENEW k a PX 20000")
+    assert all_agree(server)
+
+
+def test_last_lease_of_a_moved_lock_ends_in_time(server, say, wait):
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    say(f"LOCK.RWREAD k b PX {LESS_SHORT}")
+    last = leases(server)["b"]
+    moved(server, 5000, "k", LEASES)
+    writer = wait("w", "RWWRITE")
+    assert writer.reply(timeout=10) == 1
+    assert leases(server)["w:write"] - LONG < last + 3000
+
+
+@pytest.mark.parametrize("late_ms", [-1, 20_000])
+def test_leases_of_a_restored_lock_with_another_ttl_end_with_the_key(server, say, late_ms):
+    two_readers(server)
+    moved(server, late_ms, "k", LEASES)
+    end = end_of(server)
+    say("LOCK.RWREAD k c PX 1000")
+    assert [leases(server)[owner] for owner in "ab"] == [end, end]
 
 
 # The leases are removed, the lock is not
