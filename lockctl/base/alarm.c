@@ -30,6 +30,9 @@ void alarmFree(struct alarm *alarm) {
 void alarmSet(struct alarm *alarm, int64_t ms) {
     ms = ms > 0 ? ms : 0;
     const struct timeval after = {.tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000};
+    /* libevent counts from when it began to call back. That may be long ago: looking at very many
+     * processes takes time. */
+    event_base_update_cache_time(event_get_base(alarm->event));
     evtimer_add(alarm->event, &after);
 }
 
