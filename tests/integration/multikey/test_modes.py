@@ -4,6 +4,8 @@ generated/test_modes_random.py compares random schedules with a model; here is w
 and what the model leaves out: several connections of one owner, leases, sessions, other kinds of locks.
 """
 
+import pytest
+
 from harness import code_of, scaled_ms, wait_for
 from harness.schedule import BLOCKS, DIES, STILL_BLOCKED, answered, as_map, error, granted, has, run_schedule, schedules
 from model.multikey_scene import free, one, queue, releases
@@ -372,3 +374,30 @@ def test_a_session_ends_all_of_them(server, actor):
     writer.wait_blocked()
     reader.close()
     assert writer.reply() == 2
+
+
+@pytest.mark.parametrize("names", [("k", "{k}"), ("{k}", "k")], ids=["k first", "k last"])
+def test_names_that_share_their_leases_may_be_in_one_request(server, actor, names):
+    """In the millisecond in which leases expire, opening one lock deletes the leases of the other, or writes them."""
+    c = actor("c")
+    for _ in range(20):
+        pipeline = server.control.pipeline(transaction=True)
+        for name in names:
+            for owner in ("oa", "ob"):
+                pipeline.execute_command("LOCK.RWREAD", name, owner, "PX", 5)
+        assert pipeline.execute() == [1] * 4
+        for _ in range(50):
+            assert c.call("LOCK.MACQUIRE", 2, *names, "oc", "MODES", "READ", "READ") == 2
+            assert c.call("LOCK.MRENEW", 2, *names, "oc") == 2
+            assert c.call("LOCK.MRELEASE", 2, *names, "oc", "MODES", "READ", "READ") == 2
+        assert {c.call("LOCK.FORCE", name) for name in names} <= {0, 1}
+        assert server.control.dbsize() == 0
+
+
+def test_longest_owner_may_read_and_write(server, actor):
+    a, owner = actor("a"), "o" * 512
+    for _ in range(2):
+        assert a.call("LOCK.MACQUIRE", 2, "k", "l", owner, "MODES", "WRITE", "READ") == 2
+    assert a.call("LOCK.RWWRITE", "l", owner) == 1
+    assert server.control.hgetall("k") == {"mode": "write", f"{owner}:write": "2"}
+    assert server.control.hgetall("l") == {"mode": "write", owner: "2", f"{owner}:write": "1"}
