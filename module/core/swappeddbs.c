@@ -5,14 +5,6 @@
 
 #include "core/mem.h"
 
-int swappeddbsStaying(const struct swappeddbs *dbs, int db) {
-    return (size_t)db < dbs->count ? dbs->staying[db] : db;
-}
-
-int swappeddbsCurrent(const struct swappeddbs *dbs, int staying) {
-    return (size_t)staying < dbs->count ? dbs->current[staying] : staying;
-}
-
 /* Returns `numbers`, of which there are `from`, extended to `count`, each new one being its own
  * index. Frees the old array. */
 static int *grown(int *numbers, size_t from, size_t count) {
@@ -45,10 +37,8 @@ void swappeddbsSwap(struct swappeddbs *dbs, int first_db, int second_db) {
     dbs->current[second] = first_db;
 }
 
-void swappeddbsReset(struct swappeddbs *dbs) {
-    if (dbs->count > 0) {
-        memFree(dbs->staying);
-        memFree(dbs->current);
-    }
+void swappeddbsForget(struct swappeddbs *dbs) {
+    memFree(dbs->staying);
+    memFree(dbs->current);
     *dbs = (struct swappeddbs){0};
 }

@@ -16,17 +16,27 @@ struct swappeddbs {
 };
 
 /* The number that stays with the data that is in `db` now. */
-int swappeddbsStaying(const struct swappeddbs *dbs, int db);
+static inline int swappeddbsStaying(const struct swappeddbs *dbs, int db) {
+    return (size_t)db < dbs->count ? dbs->staying[db] : db;
+}
 
 /* The database in which the data with this staying number is now. */
-int swappeddbsCurrent(const struct swappeddbs *dbs, int staying);
+static inline int swappeddbsCurrent(const struct swappeddbs *dbs, int staying) {
+    return (size_t)staying < dbs->count ? dbs->current[staying] : staying;
+}
 
 /* To be called when these two databases have been swapped. */
 void swappeddbsSwap(struct swappeddbs *dbs, int first_db, int second_db);
 
-/* To be called when no record is stored under any staying number. Makes both numbers of each
- * database equal again, and frees the memory. */
-void swappeddbsReset(struct swappeddbs *dbs);
+/* Makes both numbers of each database equal again, and frees the memory. */
+void swappeddbsForget(struct swappeddbs *dbs);
+
+/* To be called when no record is stored under any staying number. */
+static inline void swappeddbsReset(struct swappeddbs *dbs) {
+    if (dbs->count > 0) {
+        swappeddbsForget(dbs);
+    }
+}
 
 /* How many allocations this uses. */
 static inline size_t swappeddbsMemory(const struct swappeddbs *dbs) {
