@@ -112,6 +112,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     if (eventsSubscribe(ctx) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }
+    holdsBegin();
     scanBegin(ctx); /* the server may have keys already */
     slotwatchBegin(ctx);
     /* There is no event for a start without data, nor for what a running server has loaded

@@ -38,46 +38,43 @@ const char *holdkeyModeText(enum lockMode mode) {
 /* Strings that are written again and again, made once: making one costs a tenth of the write. */
 static struct { RedisModuleString *one, *mode, *modes[MODE_COUNT]; } texts;
 
-static RedisModuleString *keep(RedisModuleString **text, const char *bytes) {
-    if (!*text) {
-        *text = RedisModule_CreateString(NULL, bytes, strlen(bytes));
-    }
-    return *text;
+static RedisModuleString *textOf(const char *bytes) {
+    return RedisModule_CreateString(NULL, bytes, strlen(bytes));
 }
 
-static RedisModuleString *textOfOne(void) {
-    return keep(&texts.one, "1");
-}
-
-RedisModuleString *holdkeyModeField(void) {
-    return keep(&texts.mode, "mode");
-}
-
-RedisModuleString *holdkeyModeValue(enum lockMode mode) {
-    return keep(&texts.modes[mode], holdkeyModeText(mode));
-}
-
-static void drop(RedisModuleString **text) {
-    if (*text) {
-        RedisModule_FreeString(NULL, *text);
-        *text = NULL;
+void holdkeyBegin(void) {
+    texts.one = textOf("1");
+    texts.mode = textOf("mode");
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        const char *text = holdkeyModeText((enum lockMode)mode);
+        texts.modes[mode] = text ? textOf(text) : NULL;
     }
 }
 
 void holdkeyFree(void) {
-    drop(&texts.one);
-    drop(&texts.mode);
+    RedisModule_FreeString(NULL, texts.one);
+    RedisModule_FreeString(NULL, texts.mode);
     for (int mode = 0; mode < MODE_COUNT; mode++) {
-        drop(&texts.modes[mode]);
+        if (texts.modes[mode]) {
+            RedisModule_FreeString(NULL, texts.modes[mode]);
+        }
     }
+}
+
+RedisModuleString *holdkeyModeField(void) {
+    return texts.mode;
+}
+
+RedisModuleString *holdkeyModeValue(enum lockMode mode) {
+    return texts.modes[mode];
 }
 
 RedisModuleString *holdkeyCountText(RedisModuleCtx *ctx, int64_t count) {
     if (count != 1) {
         return RedisModule_CreateStringFromLongLong(ctx, count);
     }
-    RedisModule_RetainString(NULL, textOfOne());
-    return textOfOne();
+    RedisModule_RetainString(NULL, texts.one);
+    return texts.one;
 }
 
 void holdkeyPut(struct holds *holds, RedisModuleString *field, int64_t count) {

@@ -67,7 +67,8 @@ int64_t holdkeyCount(struct holds *holds, RedisModuleString *field);
 /* How many fields the hash has. */
 size_t holdkeyFieldCount(const struct holds *holds);
 
-/* Frees the strings that are kept. To be called when the module is unloaded. */
+/* Makes and frees the strings that are kept. Implement holdsBegin and holdsFree. */
+void holdkeyBegin(void);
 void holdkeyFree(void);
 
 #endif

@@ -400,6 +400,10 @@ size_t holdsFieldCount(const struct holds *holds) {
     return holdkeyFieldCount(holds);
 }
 
+void holdsBegin(void) {
+    holdkeyBegin();
+}
+
 void holdsFree(void) {
     holdkeyFree();
 }

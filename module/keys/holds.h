@@ -198,7 +198,9 @@ int64_t holdsCount(struct holds *holds, RedisModuleString *field);
 /* How many fields the hash has. */
 size_t holdsFieldCount(const struct holds *holds);
 
-/* Frees what is kept between commands. To be called when the module is unloaded. */
+/* Makes and frees what is kept between commands. To be called when the module is loaded, before a
+ * lock is opened, and when it is unloaded. */
+void holdsBegin(void);
 void holdsFree(void);
 
 #endif
