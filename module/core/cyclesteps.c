@@ -356,13 +356,18 @@ static void takePosition(struct cyclesearch *search) {
 
 /* ---- whether the cycle still exists ---- */
 
+/* Whether the search follows the request in this position. */
+static bool isSearched(const struct cyclesearch *search, const struct position *position) {
+    return waitgraphHas(position->request) || position->request == search->asker;
+}
+
 /* The modes in which the owner at the beginning of this edge waits there, as bits. */
 static unsigned modesWanted(const struct cyclesearch *search, const struct cyclepathEdge *edge) {
     const struct waitRequest *of = cyclepathRequest(&search->path, edge->from);
     const struct position *position = waitqueueOfOwner(edge->queue, of->owner, of->owner_length);
     unsigned modes = 0;
     for (; position; position = waitqueueNextOfOwner(position)) {
-        if (waitgraphHas(position->request) || position->request == search->asker) {
+        if (isSearched(search, position)) {
             modes |= 1U << position->mode;
         }
     }
@@ -382,11 +387,15 @@ static bool isHeld(const struct cyclesearch *search, const struct cyclepathEdge 
 }
 
 /* Whether the owner at the beginning of this edge has acquired the lock since, and waits behind no
- * request there. */
+ * request there with any of its own. */
 static bool isHeldNow(const struct cyclesearch *search, const struct cyclepathEdge *edge) {
     const struct waitRequest *of = cyclepathRequest(&search->path, edge->from);
     const struct position *first = waitqueueOfOwner(edge->queue, of->owner, of->owner_length);
-    return first && mayShare(first) && holdsAny(search, first);
+    const struct position *position = first;
+    while (position && (mayShare(position) || !isSearched(search, position))) {
+        position = waitqueueNextOfOwner(position);
+    }
+    return first && !position && holdsAny(search, first);
 }
 
 /* Checks one edge of the cycle: between two calls requests may have left the graph, and holds may

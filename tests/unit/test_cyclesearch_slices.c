@@ -137,6 +137,23 @@ there_is_no_cycle_if_an_owner_in_it_acquires_what_it_waits_for_behind_others(voi
     }
 }
 
+/* o reads lock 0 already, but its second request there is no re-entry: it waits behind w. */
+static void an_owner_may_wait_where_another_request_of_its_own_is_a_reentry(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "h", MODE_WRITE, 1);
+    worldHolds(&world, "o", MODE_WRITE, 2);
+    worldHolds(&world, "o", MODE_READ, 0);
+    worldHolds(&world, "a", MODE_WRITE, 3);
+    worldWaitsForBoth(&world, "w", worldToWrite(0), worldToWrite(3));
+    worldWaitsForBoth(&world, "o", worldToRead(0), worldToRead(1));
+    worldWaits(&world, "o", MODE_WRITE, 0);
+    struct wait *newcomer = worldQueue(&world, "a", MODE_READ, 2);
+    waitgraphAnnounce(&world.graph, &newcomer->request);
+    assert_int_equal(search(&world, newcomer, 1, doNothing).result, CYCLESEARCH_CYCLE);
+    worldEnd(&world);
+}
+
 static void the_search_ends_whenever_the_asker_leaves(void **state) {
     (void)state;
     for (size_t after = 0; after <= CALLS; after++) {
@@ -263,6 +280,7 @@ int main(void) {
         UNIT(there_is_no_cycle_whenever_one_of_its_waits_ends),
         UNIT(there_is_no_cycle_if_one_of_its_holds_ends),
         UNIT(there_is_no_cycle_if_an_owner_in_it_acquires_what_it_waits_for_behind_others),
+        UNIT(an_owner_may_wait_where_another_request_of_its_own_is_a_reentry),
         UNIT(the_search_ends_whenever_the_asker_leaves),
         UNIT(the_new_wait_closes_the_cycle_whenever_the_older_wait_ends),
         UNIT(the_asker_is_still_ahead_whenever_its_wait_elsewhere_ends),

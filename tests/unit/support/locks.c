@@ -119,8 +119,11 @@ struct cyclesearchAsked lockCallbacks(int way, size_t *calls) {
 struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct waitRequest *asker,
                                    const struct lockSearch *how) {
     const struct cyclesearchAsked callbacks = lockCallbacks(how->way, how->calls);
+    const size_t endless = 1000000; /* calls: a search that always begins again is a fault */
+    size_t calls = 0;
     cyclesearchBegin(graph, asker, &callbacks, how->most);
     while (!cyclesearchContinue(graph, how->slice > 0 ? how->slice : SIZE_MAX / 2)) {
+        assert_true(calls++ < endless);
         if (how->between) {
             how->between(how->data);
         }
