@@ -209,7 +209,7 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
         options->given |= row->option;
         int count = row->values == ONE_EACH ? keysBefore(first) : row->values;
         if (count == 0) {
-            continue;
+            continue; /* the option may be the last argument */
         }
         if (count >= args->argc - at) {
             return replyError(args->ctx, REPLY_SYNTAX);

@@ -401,3 +401,42 @@ def test_longest_owner_may_read_and_write(server, actor):
     assert a.call("LOCK.RWWRITE", "l", owner) == 1
     assert server.control.hgetall("k") == {"mode": "write", f"{owner}:write": "2"}
     assert server.control.hgetall("l") == {"mode": "write", owner: "2", f"{owner}:write": "1"}
+
+
+# LOCK.MRENEW, LOCK.INFO
+
+
+@pytest.mark.parametrize("modes", [(), ("MODES", "READ", "WRITE", "READ")], ids=["plain", "modes"])
+def test_renewal_gives_each_key_the_new_lease(server, actor, modes):
+    a, keys = actor("a"), ("k", "l", "m")
+    assert a.call("LOCK.MACQUIRE", 3, *keys, "oa", *modes, "PX", 50_000) == 3
+    for option, ms in ((("PX", 500_000), 500_000), (("EX", 20), 20_000), ((), 30_000)):
+        assert a.call("LOCK.MRENEW", 3, *keys, "oa", *option) == 3
+        assert all(ms - 10_000 < a.call("PTTL", key) <= ms for key in keys), ms
+    a.call("LOCK.RELEASE", "l", "oa")
+    assert code_of(a.attempt("LOCK.MRENEW", 3, *keys, "oa", "PX", 500_000)) == "NOTHELD"
+    assert all(a.call("PTTL", key) <= 30_000 for key in ("k", "m"))
+
+
+def test_renewal_binds_each_key_to_the_session(server, actor):
+    a, keys = actor("a"), ("k", "l", "m")
+    assert a.call("LOCK.MACQUIRE", 3, *keys, "oa", "MODES", "READ", "WRITE", "READ", "PX", 600_000) == 3
+    assert a.call("LOCK.MRENEW", 3, *keys, "oa", "SESSION") == 3
+    a.kill_socket()
+    wait_for(lambda: server.control.dbsize() == 0, what="the holds to end with their connection")
+
+
+@pytest.mark.parametrize("modes", [(), ("MODES", "READ", "WRITE")], ids=["plain", "modes"])
+def test_info_shows_all_keys_of_a_waiter(server, actor, resp, modes):
+    a, b = actor("a"), actor("b")
+    a.call("LOCK.MACQUIRE", 2, "k", "l", "oa", *(modes and ("MODES", "WRITE", "WRITE")))
+    b.send("LOCK.MACQUIRE", 2, "k", "l", "ob", *modes, "BLOCK", 0)
+    b.wait_blocked()
+    wanted = [name.lower() for name in modes[1:]] or ["exclusive"] * 2
+    for key, mode in zip(("k", "l"), wanted, strict=True):
+        (waiter,) = as_map(server.client(resp).execute_command("LOCK.INFO", key))["waiters"]
+        shown = as_map(waiter)
+        assert (shown["owner"], shown["mode"]) == ("ob", mode)
+        assert [as_map(one) for one in shown["keys"]] == [
+            {"key": name, "mode": one} for name, one in zip(("k", "l"), wanted, strict=True)
+        ]
