@@ -449,6 +449,9 @@ enum result acquireLocks(RedisModuleCtx *ctx, struct multikeyLocks *wanted,
         return ready;
     }
     multikeyMakeDistinct(wanted);
+    if (multikeyHaveLeasesAmong(ctx, wanted)) {
+        return RESULT_WRONG_TYPE;
+    }
     struct acquiringAll acquiring = {.ctx = ctx, .wants = wants, .wanted = *wanted};
     if (wants->session.client_id) {
         eventsWatchClients(ctx);

@@ -1,6 +1,7 @@
 /* The decisions and grants of multi-key locks.
  *
  *   multikeyMakeDistinct                       removes duplicate names
+ *   multikeyHaveLeasesAmong                    finds names that exclude each other
  *   multikeyOpen, multikeyClose                open and close the handles
  *   multikeyJudge, multikeyTake                check and acquire the locks, for acquire.c
  *   multikeyGrant                              grants the locks to a waiter, for pass.c
@@ -18,6 +19,15 @@
 #include "server/server.h"
 #include "server/timeslice.h"
 
+/* ---- names ---- */
+
+static void removeAll(struct map *map, struct mapEntry *entries, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        mapRemove(map, &entries[i]);
+    }
+    memFree(entries);
+}
+
 void multikeyMakeDistinct(struct multikeyLocks *locks) {
     struct mapEntry *entries = memAlloc(locks->count * sizeof(*entries)), *known;
     struct map seen = {0};
@@ -33,12 +43,48 @@ void multikeyMakeDistinct(struct multikeyLocks *locks) {
             locks->each[known - entries].mode = MODE_WRITE;
         }
     }
-    for (size_t i = 0; i < distinct; i++) {
-        mapRemove(&seen, &entries[i]);
-    }
-    memFree(entries);
+    removeAll(&seen, entries, distinct);
     locks->count = distinct;
 }
+
+static bool isNamedAsLeases(RedisModuleString *name) {
+    static const char prefix[] = KEYNAMES_LEASES;
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    return length >= sizeof(prefix) - 1 && memcmp(bytes, prefix, sizeof(prefix) - 1) == 0;
+}
+
+static bool haveLeasesIn(RedisModuleCtx *ctx, const struct multikeyLocks *locks,
+                         const struct map *names) {
+    bool found = false;
+    for (size_t i = 0; i < locks->count && !found; i++) {
+        size_t length;
+        RedisModuleString *leases = keynamesSide(ctx, KEYNAMES_LEASES, locks->each[i].name);
+        const char *bytes = RedisModule_StringPtrLen(leases, &length);
+        found = locks->each[i].mode != MODE_EXCLUSIVE && mapFind(names, bytes, length);
+        RedisModule_FreeString(ctx, leases);
+    }
+    return found;
+}
+
+bool multikeyHaveLeasesAmong(RedisModuleCtx *ctx, const struct multikeyLocks *locks) {
+    struct mapEntry *entries = NULL;
+    struct map names = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < locks->count; i++) {
+        if (isNamedAsLeases(locks->each[i].name)) {
+            size_t length;
+            const char *bytes = RedisModule_StringPtrLen(locks->each[i].name, &length);
+            entries = entries ? entries : memAlloc(locks->count * sizeof(*entries));
+            mapAdd(&names, &entries[count++], bytes, length);
+        }
+    }
+    bool found = count > 0 && haveLeasesIn(ctx, locks, &names);
+    removeAll(&names, entries, count);
+    return found;
+}
+
+/* ---- opening and closing ---- */
 
 static struct multikey *multikeyNew(size_t room, bool may_share) {
     struct multikey *locks = memAlloc(sizeof(*locks) + room * sizeof(locks->keys[0]));
@@ -68,11 +114,9 @@ static void openOne(struct multikey *locks, RedisModuleCtx *ctx, struct multikey
 /* Whether a lock of this name may have the leases of another one, or be such leases: it is in
  * braces, or begins as the names of leases do. */
 static bool mayShare(RedisModuleString *name) {
-    static const char prefix[] = KEYNAMES_LEASES;
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
-    return length > 0 && (bytes[0] == '{' || (length >= sizeof(prefix) - 1 &&
-                                              memcmp(bytes, prefix, sizeof(prefix) - 1) == 0));
+    return (length > 0 && bytes[0] == '{') || isNamedAsLeases(name);
 }
 
 struct multikey *multikeyOpen(RedisModuleCtx *ctx, const struct multikeyLocks *wanted,

@@ -32,6 +32,11 @@ struct multikeyLocks {
  * given twice to read. */
 void multikeyMakeDistinct(struct multikeyLocks *locks);
 
+/* Whether one of the locks has the name of the leases of another one, which is to be read or to be
+ * written: only one of the two can exist, so they cannot be acquired together. No name may occur
+ * twice. */
+bool multikeyHaveLeasesAmong(RedisModuleCtx *ctx, const struct multikeyLocks *locks);
+
 struct multikeyKey {
     struct holds *holds; /* `opened`, or a handle of the caller */
     struct holds opened;

@@ -394,6 +394,21 @@ def test_names_that_share_their_leases_may_be_in_one_request(server, actor, name
         assert server.control.dbsize() == 0
 
 
+@pytest.mark.parametrize("first", ["RWREAD", "RWWRITE"])
+@pytest.mark.parametrize("modes", ["READ READ", "WRITE WRITE", "WRITE READ", "READ WRITE"])
+@pytest.mark.parametrize("keys", ["a lock:lease:{a}", "lock:lease:{a} a"])
+def test_leases_of_one_key_cannot_be_another_key(server, actor, keys, modes, first):
+    """Acquiring one lock would create the other key, which is open as a free lock."""
+    x = actor("x")
+    assert x.call(f"LOCK.{first}", "a", "x") == 1
+    for block in ((), ("BLOCK", 0)):
+        words = ("LOCK.MACQUIRE", 2, *keys.split(), "x", "MODES", *modes.split(), *block)
+        assert code_of(x.attempt(*words)) == "WRONGTYPE"
+    others = keys.replace("{a}", "{b}").split()
+    assert x.call("LOCK.MACQUIRE", 3, *others, "c", "x", "MODES", *modes.split(), "READ") == 3
+    assert x.call("LOCK.INFO", "c") is not None
+
+
 def test_longest_owner_may_read_and_write(server, actor):
     a, owner = actor("a"), "o" * 512
     for _ in range(2):
