@@ -166,12 +166,10 @@ static enum result checkKey(const struct multikeyKey *key, const struct request 
 static enum result judgeHolds(struct multikeyKey *key, struct request *each) {
     each->lock.mode = key->mode;
     enum result checked = checkKey(key, each);
-    if (checked == RESULT_DONE) {
-        key->verdict = holdingDecide(key->holds, each);
-    }
     if (checked != RESULT_DONE) {
         return checked;
     }
+    key->verdict = holdingDecide(key->holds, each);
     switch (key->verdict) {
     case VERDICT_GRANT:
     case VERDICT_ADD: /* of semaphores only */

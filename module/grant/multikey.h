@@ -69,8 +69,7 @@ void multikeyClose(struct multikey *locks);
  *
  *   RESULT_DONE        it can
  *   RESULT_BUSY        it must wait
- *   RESULT_DEADLOCK    it would wait for itself, because it holds one of them as another kind of
- * lock
+ *   RESULT_DEADLOCK    it would wait for itself: it holds one of them as another kind of lock
  *
  * or RESULT_WRONG_TYPE, RESULT_TRY_AGAIN, RESULT_KEY_IN_USE, RESULT_TOO_MANY_HOLDS. If it is not
  * RESULT_DONE, `*because_of` is the index of a lock with this result. */
