@@ -79,10 +79,11 @@ def test_what_a_script_starts_at_that_moment_ends_too(server, run, tmp_path, num
 def test_what_is_started_to_handle_the_signal_goes_on(server, run, work, tmp_path):
     (tmp_path / "handler").write_text(f"touch {tmp_path}/handling; {work.until_finished}; touch {tmp_path}/handled")
     # The command itself, and then a process that it has left, end while the work still handles the signal.
-    script = f'trap "sh {tmp_path}/handler; exit 0" TERM; while :; do sleep 0.01; done'
+    script = f'trap "sh {tmp_path}/handler; exit 0" TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done'
     then = f"sh -c 'trap : TERM; while ! test -e {tmp_path}/handling; do sleep 0.01; done; sleep 0.1' & wait"
     held = run(server, *HOUR, "k", *work.words(script, then=then))
     pid = work.pid()
+    wait_for((tmp_path / "ready").exists, what="the work to be able to handle the signal")
     held.tell(SIGTERM)
     wait_for((tmp_path / "handling").exists, what="the work to handle the signal")
     wait_for(lambda: list(children_of(held.pid)) == [pid], what="the others to end before the work")
