@@ -13,7 +13,10 @@ BASE        ?= origin/main
 CFLAGS     ?= -O2 -g
 WARNINGS    = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual \
               -Wwrite-strings -Werror
-COMPILE     = $(CC) -std=c11 $(WARNINGS) $(CFLAGS) -MMD -MP
+# Of the module and lockctl. MODULE LIST shows a number: 0.1.0 is 100.
+VERSION    := $(shell cat VERSION)
+VERSIONED   = -DLOCK_VERSION=$(VERSION) -DLOCK_VERSION_NUMBER=$(shell awk -F. '{ print $$1 * 10000 + $$2 * 100 + $$3 }' VERSION)
+COMPILE     = $(CC) -std=c11 $(WARNINGS) $(CFLAGS) $(VERSIONED) -MMD -MP
 SANITIZE    = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 # The parts that need no server.
@@ -53,7 +56,7 @@ export PATH := $(PATH):$(CURDIR)/build/servers
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words format format-check tidy cppcheck shellcheck layers \
+.PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words versions format format-check tidy cppcheck shellcheck layers \
         header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -218,7 +221,7 @@ torture-check: ## check the format of the torture test, and test its history che
 	@$(GO) test ./...
 
 # Each check records in build/lint which files have passed, and checks only files that have changed since.
-lint: subjects words format-check tidy cppcheck shellcheck layers ## run all checks of the source, for files that have changed since the last time
+lint: subjects words versions format-check tidy cppcheck shellcheck layers ## run all checks of the source, for files that have changed since the last time
 
 format: ## format the source according to .clang-format
 	@tools/setup lint
@@ -232,6 +235,9 @@ subjects: ## check that the subjects of commits are at most 72 characters long
 
 words: ## check that no word of the old vocabulary comes back: tools/words.list
 	@tools/check-words
+
+versions: ## check that all manifests have the version of the file VERSION
+	@tools/check-version
 
 format-check: ## check the format of the source
 	@tools/setup lint
@@ -247,7 +253,7 @@ tidy: ## run clang-tidy
 	@$(MAKE) --no-print-directory --silent -j$(PROCESSORS) --keep-going --output-sync=target $(TIDIED)
 
 # One process for each file: in one process for all, the analyzer confuses the va_lists of different files.
-build/lint/%.tidied: TIDY = -std=c11 -I. -Imodule -Itests/unit -Ibench -Ilockctl -D_GNU_SOURCE $$(cat build/hiredis/cflags)
+build/lint/%.tidied: TIDY = -std=c11 -I. -Imodule -Itests/unit -Ibench -Ilockctl -D_GNU_SOURCE $(VERSIONED) $$(cat build/hiredis/cflags)
 build/lint/%.tidied: % .clang-tidy
 	@mkdir -p $(@D)
 	@echo clang-tidy $<

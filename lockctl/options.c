@@ -14,7 +14,10 @@
 #include "base/failure.h"
 #include "base/memory.h"
 
-#define VERSION "0.1.0"
+/* The text of what the Makefile has read from the file VERSION. */
+#define TEXT(version) #version
+#define TEXT_OF(version) TEXT(version)
+
 #define DEFAULT_GRACE_MS 5000
 #define DEFAULT_SILENCE_MS 5000
 #define DEFAULT_LEASE_MS 10000
@@ -168,7 +171,7 @@ static bool takeCommon(struct options *options, int option, char *value) {
         fputs(usage, stdout);
         exit(0);
     case 'V':
-        puts("lockctl " VERSION);
+        puts("lockctl " TEXT_OF(LOCK_VERSION));
         exit(0);
     default:
         return false;

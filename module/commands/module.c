@@ -37,7 +37,6 @@
 #include "waits/contended.h"
 
 #define MODULE_NAME "lock"
-#define MODULE_VERSION 1
 
 static void seedHashes(void) {
     uint64_t seed[2];
@@ -89,7 +88,7 @@ static void connect(void) {
 
 int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     (void)argv;
-    if (RedisModule_Init(ctx, MODULE_NAME, MODULE_VERSION, REDISMODULE_APIVER_1) !=
+    if (RedisModule_Init(ctx, MODULE_NAME, LOCK_VERSION_NUMBER, REDISMODULE_APIVER_1) !=
         REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }

@@ -1,13 +1,18 @@
 """The module loads into the server, is listed, and can be unloaded."""
 
+from pathlib import Path
+
 from harness import wait_for
 from model.server_scene import is_loaded
 
+VERSION = (Path(__file__).resolve().parents[3] / "VERSION").read_text().strip()
 SEMAPHORES = 1_000
 
 
-def test_loaded_module_is_listed(server):
-    assert is_loaded(server.control)
+def test_loaded_module_is_listed_with_its_version(server):
+    major, minor, patch = map(int, VERSION.split("."))
+    listed = {module["name"]: module["ver"] for module in server.control.module_list()}
+    assert listed["lock"] == major * 10_000 + minor * 100 + patch
 
 
 def test_module_unloads_and_loads_again_without_waiters(make_server):
