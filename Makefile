@@ -119,7 +119,7 @@ build/lockctl/%.o: lockctl/%.c build/lockctl/flags
 	$(COMPILE) -D_GNU_SOURCE $$(cat build/hiredis/cflags) -Ilockctl -c -o $@ $<
 
 install: lock.so lockctl ## install the module, lockctl, its man page and its completion (PREFIX=/usr/local, DESTDIR=)
-	install -D -m 644 lock.so $(DESTDIR)$(PREFIX)/lib/redis/modules/lock.so
+	install -D -m 755 lock.so $(DESTDIR)$(PREFIX)/lib/redis/modules/lock.so
 	install -D -m 755 $(LOCKCTL) $(DESTDIR)$(PREFIX)/bin/lockctl
 	install -D -m 644 lockctl/lockctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/lockctl.1
 	install -D -m 644 lockctl/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/lockctl
