@@ -57,7 +57,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words versions format format-check tidy cppcheck shellcheck layers \
-        header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field clean distclean help FORCE
+        header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field dist deb check-deb clean distclean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(if $(CHECKED),build/checked/lock.so,lock.so) ## build lock.so (the default); with CHECKED=1 build/checked/lock.so
@@ -127,6 +127,15 @@ install: lock.so lockctl ## install the module, lockctl, its man page and its co
 uninstall: ## remove what make install has installed
 	rm -f $(DESTDIR)$(PREFIX)/lib/redis/modules/lock.so $(DESTDIR)$(PREFIX)/bin/lockctl \
 	    $(DESTDIR)$(PREFIX)/share/man/man1/lockctl.1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions/lockctl
+
+dist: ## make build/dist/lock-so-VERSION.tar.gz, the sources of the last commit; made twice, it is the same
+	@tools/make-dist
+
+deb: ## make Debian packages of the last commit, for this machine's Debian, in build/dist
+	@tools/make-deb
+
+check-deb: ## make the packages on fresh machines, install, upgrade and remove them there
+	@tools/check-deb
 
 run: lock.so ## start a server with the module, in the foreground (PORT=6379, SERVER=redis-server)
 	@tools/run-server $(PORT)
