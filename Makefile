@@ -41,6 +41,7 @@ LOCKCTL      = build/lockctl/lockctl
 LOCKCTL_SOURCES = $(wildcard lockctl/*.c lockctl/*/*.c)
 LOCKCTL_OBJECTS = $(LOCKCTL_SOURCES:lockctl/%.c=build/lockctl/%.o)
 PREFIX      ?= /usr/local
+MODULEDIR   ?= $(PREFIX)/lib/redis/modules
 # A single file is run without workers, because each worker would collect all tests first.
 TESTS       ?= tests/integration
 WORKERS      = $(if $(filter-out 1,$(words $(TESTS)))$(filter-out %.py,$(firstword $(subst ::, ,$(TESTS)))),-n $(TEST_JOBS) --dist worksteal)
@@ -57,7 +58,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words versions format format-check tidy cppcheck shellcheck layers \
-        header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field dist deb check-deb clean distclean help FORCE
+        header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field dist deb check-deb rpm clean distclean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(if $(CHECKED),build/checked/lock.so,lock.so) ## build lock.so (the default); with CHECKED=1 build/checked/lock.so
@@ -118,14 +119,14 @@ build/lockctl/%.o: lockctl/%.c build/lockctl/flags
 	@mkdir -p $(@D)
 	$(COMPILE) -D_GNU_SOURCE $$(cat build/hiredis/cflags) -Ilockctl -c -o $@ $<
 
-install: lock.so lockctl ## install the module, lockctl, its man page and its completion (PREFIX=/usr/local, DESTDIR=)
-	install -D -m 755 lock.so $(DESTDIR)$(PREFIX)/lib/redis/modules/lock.so
+install: lock.so lockctl ## install the module, lockctl, its man page and its completion (PREFIX=/usr/local, MODULEDIR=, DESTDIR=)
+	install -D -m 755 lock.so $(DESTDIR)$(MODULEDIR)/lock.so
 	install -D -m 755 $(LOCKCTL) $(DESTDIR)$(PREFIX)/bin/lockctl
 	install -D -m 644 lockctl/lockctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/lockctl.1
 	install -D -m 644 lockctl/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/lockctl
 
 uninstall: ## remove what make install has installed
-	rm -f $(DESTDIR)$(PREFIX)/lib/redis/modules/lock.so $(DESTDIR)$(PREFIX)/bin/lockctl \
+	rm -f $(DESTDIR)$(MODULEDIR)/lock.so $(DESTDIR)$(PREFIX)/bin/lockctl \
 	    $(DESTDIR)$(PREFIX)/share/man/man1/lockctl.1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions/lockctl
 
 dist: ## make build/dist/lock-so-VERSION.tar.gz, the sources of the last commit; made twice, it is the same
@@ -136,6 +137,9 @@ deb: ## make Debian packages of the last commit, for this machine's Debian, in b
 
 check-deb: ## make the packages on fresh machines, install, upgrade and remove them there
 	@tools/check-deb
+
+rpm: ## check the RPM spec, and make packages with it in build/rpm (not tried on a system with RPM)
+	@tools/make-rpm
 
 run: lock.so ## start a server with the module, in the foreground (PORT=6379, SERVER=redis-server)
 	@tools/run-server $(PORT)
