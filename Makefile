@@ -58,7 +58,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words versions format format-check tidy cppcheck shellcheck layers \
-        header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field dist deb check-deb rpm clean distclean help FORCE
+        header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field dist deb check-deb rpm redis-software clean distclean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(if $(CHECKED),build/checked/lock.so,lock.so) ## build lock.so (the default); with CHECKED=1 build/checked/lock.so
@@ -140,6 +140,9 @@ check-deb: ## make the packages on fresh machines, install, upgrade and remove t
 
 rpm: ## check the RPM spec, and make packages with it in build/rpm (not tried on a system with RPM)
 	@tools/make-rpm
+
+redis-software: ## make the zip in which Redis Software takes a module, in build/dist (not tried there)
+	@tools/make-zip
 
 run: lock.so ## start a server with the module, in the foreground (PORT=6379, SERVER=redis-server)
 	@tools/run-server $(PORT)
