@@ -1,13 +1,30 @@
 """The runner of the flavour `asyncio`: each request in a task of its own."""
 
 import asyncio
+import contextlib
 import gc
 import random
 import threading
 import time
 
 import redis.asyncio as redis
-from common import BodyError, answer, make_lock, make_locks, own_lock, refuse, report_of, requests, user_client, wait_of, write
+from common import (
+    BodyError,
+    answer,
+    info_of,
+    lease_of,
+    make_lock,
+    make_locks,
+    options_checked,
+    own_lock,
+    refuse,
+    report_of,
+    requests,
+    text_of,
+    user_client,
+    wait_of,
+    write,
+)
 from lock_so import NotAcquired, aio
 from redis import Redis as SyncRedis
 from redis.asyncio.sentinel import Sentinel
@@ -86,6 +103,33 @@ class Runner:
                 await leave.wait()
             if request.get("raise"):
                 raise BodyError("the body")
+
+    async def locked(self, request):
+        return {"locked": await make_lock(self._on(request)[0], request["lock"]).locked()}
+
+    async def info(self, request):
+        return info_of(await make_lock(self._on(request)[0], request["lock"]).info())
+
+    async def force(self, request):
+        return {"forced": await make_lock(self._on(request)[0], request["lock"]).force()}
+
+    async def renew(self, request):
+        with options_checked():
+            await self.holds[request["as"]].renew(lease_of(request))
+
+    async def guard(self, request):
+        with options_checked():
+            return {"reply": text_of(await self.holds[request["as"]].guard(*request["command"]))}
+
+    async def reenter(self, request):
+        lock, owners = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request)), []
+        async with contextlib.AsyncExitStack() as stack:
+            with options_checked():
+                for _ in range(request["times"]):
+                    owners.append((await stack.enter_async_context(lock)).owner)
+            write({"event": "inside", "id": request["id"]})
+            await self.bodies[request["id"]].wait()
+        return {"owners": owners}
 
     async def leave(self, request):
         self.bodies[request["of"]].set()
@@ -187,7 +231,7 @@ async def _main():
         request = await received.get()
         if request["do"] == "quit":
             break
-        if request["do"] == "within":
+        if request["do"] in ("within", "reenter"):
             runner.bodies[request["id"]] = asyncio.Event()
         task = asyncio.ensure_future(_play(runner, request))
         tasks.add(task)

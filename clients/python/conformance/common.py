@@ -1,5 +1,6 @@
 """What the runners of both flavours share: the protocol, and the user's clients."""
 
+import contextlib
 import json
 import re
 import sys
@@ -90,7 +91,7 @@ def make_lock(locks, wanted, wait=None, on_lost=None, **more):
     try:
         return _make_lock(locks, wanted, wait, on_lost, more)
     except (ValueError, TypeError) as error:  # TypeError: the method has no such option
-        if isinstance(error, TypeError) and not re.search("unexpected keyword argument '(fenced|permits|limit)'", str(error)):
+        if isinstance(error, TypeError) and not re.search("unexpected keyword argument '(fenced|permits|limit|reentrant)'", str(error)):
             raise
         raise BadOption(str(error)) from None
 
@@ -121,6 +122,37 @@ def report_of(request):
             raise ValueError("the callback fails")
 
     return report if watch else None
+
+
+def fields_of(entries, *names):
+    """These fields of the entries of a LockInfo."""
+    return [{name: getattr(entry, name) for name in names} for entry in entries]
+
+
+def info_of(info):
+    return {
+        "holders": fields_of(info.holders, "key", "owner", "mode", "holds"),
+        "waiting": info.waiting,
+        "waiters": fields_of(info.waiters, "key", "owner", "mode", "fair"),
+    }
+
+
+def lease_of(request):
+    ms = request.get("lease_ms")
+    return None if ms is None else ms / 1000
+
+
+def text_of(reply):
+    return reply.decode() if isinstance(reply, bytes) else reply
+
+
+@contextlib.contextmanager
+def options_checked():
+    """A bad option of a method is refused as one."""
+    try:
+        yield
+    except ValueError as error:
+        raise BadOption(str(error)) from None
 
 
 def own_lock(request, number):

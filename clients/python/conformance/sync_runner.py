@@ -1,5 +1,6 @@
 """The runner of the flavour `sync`: each request in a thread of its own."""
 
+import contextlib
 import gc
 import random
 import threading
@@ -7,7 +8,23 @@ import time
 
 import redis
 import redis.asyncio
-from common import BodyError, answer, make_lock, make_locks, own_lock, refuse, report_of, requests, user_client, wait_of, write
+from common import (
+    BodyError,
+    answer,
+    info_of,
+    lease_of,
+    make_lock,
+    make_locks,
+    options_checked,
+    own_lock,
+    refuse,
+    report_of,
+    requests,
+    text_of,
+    user_client,
+    wait_of,
+    write,
+)
 from lock_so import Cancellation, Cancelled, Locks, NotAcquired
 from redis.sentinel import Sentinel
 
@@ -82,6 +99,32 @@ class Runner:
                 leave.wait()
             if request.get("raise"):
                 raise BodyError("the body")
+
+    def locked(self, request):
+        return {"locked": make_lock(self._on(request)[0], request["lock"]).locked()}
+
+    def info(self, request):
+        return info_of(make_lock(self._on(request)[0], request["lock"]).info())
+
+    def force(self, request):
+        return {"forced": make_lock(self._on(request)[0], request["lock"]).force()}
+
+    def renew(self, request):
+        with options_checked():
+            self.holds[request["as"]].renew(lease_of(request))
+
+    def guard(self, request):
+        with options_checked():
+            return {"reply": text_of(self.holds[request["as"]].guard(*request["command"]))}
+
+    def reenter(self, request):
+        lock, owners = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request)), []
+        with contextlib.ExitStack() as stack, options_checked():
+            for _ in range(request["times"]):
+                owners.append(stack.enter_context(lock).owner)
+            write({"event": "inside", "id": request["id"]})
+            self.bodies[request["id"]].wait()
+        return {"owners": owners}
 
     def leave(self, request):
         self.bodies[request["of"]].set()
@@ -190,7 +233,7 @@ def main():
         if request["do"] == "quit":
             last = request
             break
-        if request["do"] == "within":
+        if request["do"] in ("within", "reenter"):
             runner.bodies[request["id"]] = threading.Event()
         if request["do"] == "acquire":
             runner.waits[request["as"]] = Cancellation()  # here, because a request to cancel may follow

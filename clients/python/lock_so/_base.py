@@ -8,8 +8,8 @@ import weakref
 from typing import Any, Callable, Dict, Generic, Iterator, List, Optional, Tuple
 
 from ._pool import Pool
-from ._spec import Factory, C, H, Key, L, OnLost, Spec, check_positive, checked_wait
-from ._steps import MAX_BLOCK, Attempt, State, log
+from ._spec import Factory, C, H, Key, L, Spec, Use, check_positive, checked_wait
+from ._steps import MAX_BLOCK, Attempt, State, Steps, log
 from .errors import Closed, NotHeld, not_held
 
 DEFAULT: Any = type("Default", (), {"__repr__": lambda _: "<the lock's>"})()
@@ -22,6 +22,8 @@ class Shared:
     pool: Pool
     pool_class: Any
     start: Callable[..., Any]  # executes steps in the background: key, steps
+    send: Callable[..., Any]  # executes steps: key, steps
+    own: Callable[[], Dict[Any, State]]  # what this thread or task may enter again
     forget: Callable[[State], Any]  # releases a hold in the background, also from a finalizer
     end: Callable[[], Any]  # closes everything at once
 
@@ -44,11 +46,12 @@ class Shared:
 
     def held(self) -> List[State]:
         """The holds that are not being released."""
-        return [state for state in list(self.holds.values()) if not (state.is_sending or state.is_released)]
+        states = dict.fromkeys(list(self.holds.values()))
+        return [state for state in states if not (state.is_sending or state.is_released)]
 
     def collected(self) -> None:
         """When the Locks are collected, maybe before holds in the same cycle."""
-        states = list(self.holds.values())
+        states = list(dict.fromkeys(self.holds.values()))
         self.holds.clear()
         try:
             self.abandon(*states)
@@ -86,19 +89,21 @@ class BaseLocks(Factory[L, H, C]):
     _lock_class: Any
     _can_cancel = False
 
-    def _make(self, kind: str, keys: Tuple[Key, ...], wait: Any, on_lost: Any, cancel_on_loss: Any, *options: Any, **more: Any) -> L:
-        if cancel_on_loss and not self._can_cancel:
+    def _make(self, kind: str, keys: Tuple[Key, ...], use: Use, *options: Any, **more: Any) -> L:
+        if use.cancel_on_loss and not self._can_cancel:
             raise ValueError("cancel_on_loss: only a task of asyncio can be cancelled")
-        lock: L = self._lock_class(self, Spec(kind, keys, *options, **more), checked_wait(wait), on_lost, bool(cancel_on_loss))
+        lock: L = self._lock_class(self, Spec(kind, keys, *options, **more), use)
         return lock
 
 
 class BaseLock(Generic[H]):
     """A lock that can be acquired any number of times."""
 
-    def __init__(self, locks: Any, spec: Spec, wait: Optional[float], on_lost: OnLost[H], cancel_on_loss: bool):
-        self._locks, self._spec, self._shared, self._wait = locks, spec, locks._shared, wait
-        self._on_lost, self._cancel_on_loss = on_lost, cancel_on_loss
+    _hold_class: Any
+
+    def __init__(self, locks: Any, spec: Spec, use: Use):
+        self._locks, self._spec, self._shared, self._use = locks, spec, locks._shared, use
+        self._wait = checked_wait(use.wait)
         self._entered: List[Tuple[Any, H]] = []
         self._entering = threading.RLock()
 
@@ -107,6 +112,22 @@ class BaseLock(Generic[H]):
             raise Closed()
         shared, wait = self._shared, self._wait if wait is DEFAULT else checked_wait(wait)
         return Attempt(self._spec, wait, shared.pool, shared.max_block, shared.connect_timeout)
+
+    def _ask(self, steps: Steps) -> Any:
+        if self._shared.is_closed:
+            raise Closed()
+        return self._shared.send(self._spec.key, steps)
+
+    def _again(self) -> Optional[H]:
+        """A further hold of what this thread or task holds already."""
+        state = self._shared.own().get(self._spec.identity) if self._use.reentrant else None
+        if state is None:
+            return None
+        if self._spec.fenced and state.token is None:
+            raise ValueError("fenced: the hold that is entered again has no token")
+        state.check()
+        hold: H = self._hold_class(self, state)
+        return hold
 
     def _enter(self, who: Any, hold: H) -> H:
         with self._entering:
@@ -125,8 +146,13 @@ class BaseHold:
 
     def __init__(self, lock: Any, state: State):
         self._locks, self._shared, self._state, self._pid = lock._locks, lock._shared, state, os.getpid()
-        self._on_lost, self._cancel_on_loss = lock._on_lost, lock._cancel_on_loss
+        self._on_lost, self._cancel_on_loss = lock._use.on_lost, bool(lock._use.cancel_on_loss)
         self.owner, self.keys, self.token = state.owner, state.spec.keys, state.token
+        self._ref, self._has_left, self._is_last = weakref.ref(self), False, False
+        state.enter(self._ref)
+        if lock._use.reentrant:
+            state.entries = self._shared.own()
+            state.entries[state.spec.identity] = state
         self._shared.holds[id(self)] = state
 
     @property
@@ -134,13 +160,29 @@ class BaseHold:
         """Whether it is known to be lost, without a request to the server."""
         return self._state.is_lost
 
-    def _watches(self) -> Iterator[Tuple[Key, float, bool]]:
-        """Of each key that is watched: (key, how long a command blocks, whether the hold is bound to the connection)."""
+    def _watches(self, is_first: bool) -> Iterator[Tuple[Key, float, bool]]:
+        """Of each key that is watched: (key, how long a command blocks, whether the hold is bound to the connection).
+        `is_first`: it is that of the acquisition, and was not entered again."""
         spec, block = self._state.spec, min(self._shared.max_block, MAX_BLOCK)
         if spec.session:
             block = min(block, self._state.third)
-        for key in self.keys if self._on_lost or self._cancel_on_loss else self.keys[:1] if spec.session else ():
-            yield key, block, spec.session and key == self.keys[0]
+        is_bound = spec.session and is_first
+        for key in self.keys if self._on_lost or self._cancel_on_loss else self.keys[:1] if is_bound else ():
+            yield key, block, is_bound and key == self.keys[0]
+
+    def _leave(self) -> bool:
+        """Whether this release is that of the lock, because no other hold of the acquisition is left."""
+        if not self._has_left:
+            self._has_left = True
+            self._is_last = self._state.leave(self._ref)
+            if not self._is_last:
+                self._shared.holds.pop(id(self), None)
+                if self.is_lost:
+                    raise self._state.not_held()
+                return False
+        if not self._is_last:
+            raise not_held(self._state.spec, "it was released before")
+        return True
 
     def _is_inherited(self) -> bool:
         return self._pid != os.getpid()
@@ -159,14 +201,8 @@ class BaseHold:
         # Of a parent process, or of an event loop that has ended, it is not listed.
         shared = self.__dict__.get("_shared")
         state = shared and shared.holds.pop(id(self), None)
-        if shared and state and not sys.is_finalizing():
+        if shared and state and not sys.is_finalizing() and (self._is_last or state.leave(self._ref)):
             shared.abandon(state, source=self)
-
-
-def lost(found: "weakref.ref[Any]") -> None:
-    hold = found()
-    if hold is not None and hold._state.lose():
-        hold._lost()
 
 
 def log_error(named: str, error: Optional[BaseException]) -> None:

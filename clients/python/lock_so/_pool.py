@@ -367,7 +367,7 @@ class Link:
     def _connected(self, until: float) -> Operations:
         self.place = self._fixed or self._pool.place(self.key)
         server, now = self._pool.server(self.place), time.monotonic()
-        if not server.short and (not server.idle or now - server.checked > 1.0):
+        if not self.is_short and not server.short and (not server.idle or now - server.checked > 1.0):
             with Link(self._pool, self.key, True, self.place, self) as other:
                 yield from other._take(until)
             server.checked = now

@@ -6,7 +6,7 @@ import secrets
 import socket
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Callable, Dict, Generic, Iterable, List, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Generic, Iterable, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 Key = Union[str, bytes]
 Words = List[Any]
@@ -32,7 +32,16 @@ def text_of(name: Any) -> str:
 
 
 def new_owner() -> str:
-    return f"{_HOST}:{os.getpid()}:{secrets.token_hex(8)}"
+    return f"{_this_process()}{secrets.token_hex(8)}"
+
+
+def is_own(owner: str) -> bool:
+    """Whether it is an owner of this process."""
+    return owner.startswith(_this_process())
+
+
+def _this_process() -> str:
+    return f"{_HOST}:{os.getpid()}:"
 
 
 _HOST = socket.gethostname().replace(":", "_")
@@ -102,6 +111,11 @@ class Spec:
         return self.keys[0]
 
     @property
+    def identity(self) -> Any:
+        """Equal for locks of which a reentrant one enters the other."""
+        return self.kind, tuple(key.encode() if isinstance(key, str) else key for key in self.keys), self.modes
+
+    @property
     def replica_time(self) -> float:
         """How much later a reply may be because of replicas."""
         return self.replicas[1] if self.replicas else 0.0
@@ -131,9 +145,10 @@ class Spec:
             return ["LOCK.CANCEL", self.key, owner]
         return ["LOCK.CANCEL", self.key, owner, "RELEASE", *self._selection()]
 
-    def renewal(self, owner: str) -> Words:
+    def renewal(self, owner: str, binds: bool = True) -> Words:
+        """`binds`: a session's hold is bound to the connection of this command."""
         command = ["LOCK.MRENEW", *self._several(owner)] if self.kind == "multi" else ["LOCK.RENEW", self.key, owner]
-        return [*command, *self._lease(), *self._replicas()]
+        return [*command, *(self._lease() if binds or not self.session else []), *self._replicas()]
 
     @staticmethod
     def watch(key: Key, owner: str, block_ms: int) -> Words:
@@ -159,13 +174,22 @@ class Spec:
 
 def holders_of(info: Any) -> List[str]:
     """The owners that hold a lock, from the reply of LOCK.INFO in RESP2 or RESP3, decoded or not."""
-    info = _fields(info)
-    return [text_of(_fields(one)["owner"]) for one in info.get("holders", [])]
+    return [text_of(fields_of(one)["owner"]) for one in fields_of(info).get("holders", [])]
 
 
-def _fields(reply: Any) -> Dict[str, Any]:
+def fields_of(reply: Any) -> Dict[str, Any]:
+    """The fields of a map, from a reply in RESP2 or RESP3."""
     pairs = reply.items() if isinstance(reply, dict) else zip((reply or [])[::2], (reply or [])[1::2])
     return {text_of(name): value for name, value in pairs}
+
+
+class Use(NamedTuple):
+    """How a program uses a lock: what the server does not need to know."""
+
+    wait: Any
+    on_lost: Any
+    cancel_on_loss: Any
+    reentrant: bool = False
 
 
 class Factory(Generic[L, H, C]):
@@ -178,6 +202,8 @@ class Factory(Generic[L, H, C]):
     replicas (n, seconds): n replicas must acknowledge the grant within this time
     renew    False: the lease is not renewed
     on_lost  called once, with the hold, when it is lost before the release: soon, if the server can be reached
+    reentrant  the thread or task that holds this lock by a reentrant lock object of these Locks enters it again, without a
+             request: the last release releases it. The options are those of the first acquisition
     cancel_on_loss  only with asyncio: a loss cancels the body of `async with`, which then ends with NotHeld
     """
 
@@ -185,31 +211,31 @@ class Factory(Generic[L, H, C]):
 
     def lock(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
              fenced: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
-             cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+             cancel_on_loss: Optional[C] = None, reentrant: bool = False) -> L:  # fmt: skip
         """A lock with one owner at a time."""
-        return self._make("lock", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew, fenced)
+        return self._make("lock", (key,), Use(wait, on_lost, cancel_on_loss, reentrant), lease, session, replicas, renew, fenced)
 
     def fair(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
              fenced: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
-             cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+             cancel_on_loss: Optional[C] = None, reentrant: bool = False) -> L:  # fmt: skip
         """The same lock, strictly first come, first served."""
-        return self._make("fair", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew, fenced)
+        return self._make("fair", (key,), Use(wait, on_lost, cancel_on_loss, reentrant), lease, session, replicas, renew, fenced)
 
     def read(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
              replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
-             cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+             cancel_on_loss: Optional[C] = None, reentrant: bool = False) -> L:  # fmt: skip
         """The read lock of a read-write lock, shared with other readers."""
-        return self._make("read", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew)
+        return self._make("read", (key,), Use(wait, on_lost, cancel_on_loss, reentrant), lease, session, replicas, renew)
 
     def write(self, key: Key, *, wait: Optional[float] = None, lease: float = 30.0, session: bool = False,
               fenced: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
-              cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+              cancel_on_loss: Optional[C] = None, reentrant: bool = False) -> L:  # fmt: skip
         """The write lock of a read-write lock, held alone."""
-        return self._make("write", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew, fenced)
+        return self._make("write", (key,), Use(wait, on_lost, cancel_on_loss, reentrant), lease, session, replicas, renew, fenced)
 
     def multi(self, *keys: Key, read: Iterable[Key] = (), write: Iterable[Key] = (), wait: Optional[float] = None,
               lease: float = 30.0, session: bool = False, replicas: Replicas = None, renew: bool = True,
-              on_lost: OnLost[H] = None, cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
+              on_lost: OnLost[H] = None, cancel_on_loss: Optional[C] = None, reentrant: bool = False) -> L:  # fmt: skip
         """A multi-key lock: all of these keys, or none. In a cluster the keys must share a hash tag. With `read` and
         `write` these are read-write locks, to be read and to be written; a key in both is written."""
         if isinstance(read, (str, bytes)) or isinstance(write, (str, bytes)):
@@ -219,12 +245,12 @@ class Factory(Generic[L, H, C]):
         if keys and found:
             raise ValueError("keys: either all of them are exclusive, or each is in read or write")
         modes = ("READ",) * (len(found) - len(written)) + ("WRITE",) * len(written)
-        return self._make("multi", keys or found, wait, on_lost, cancel_on_loss, lease, session, replicas, renew,
+        return self._make("multi", keys or found, Use(wait, on_lost, cancel_on_loss, reentrant), lease, session, replicas, renew,
                           modes=modes)  # fmt: skip
 
     def semaphore(self, key: Key, limit: int, permits: int = 1, *, wait: Optional[float] = None, lease: float = 30.0,
                   session: bool = False, replicas: Replicas = None, renew: bool = True, on_lost: OnLost[H] = None,
                   cancel_on_loss: Optional[C] = None) -> L:  # fmt: skip
         """`permits` permits of a semaphore; a grant requires that at most `limit` are held then."""
-        return self._make("semaphore", (key,), wait, on_lost, cancel_on_loss, lease, session, replicas, renew,
+        return self._make("semaphore", (key,), Use(wait, on_lost, cancel_on_loss), lease, session, replicas, renew,
                           False, limit, permits)  # fmt: skip

@@ -3,13 +3,15 @@ receive the reply or the error. Points in time are those of time.monotonic()."""
 
 import logging
 import time
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Tuple, Union
+import weakref
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Union
 
 import redis.exceptions as library
 
-from ._spec import Key, Spec, Words, holders_of, new_owner
-from .errors import Busy, Closed, NotHeld, is_connection, is_not_held, is_transient, not_acquired, not_held, typed
+from ._info import LockInfo, info_of, joined
+from ._spec import Key, Spec, Words, check_positive, holders_of, new_owner
+from .errors import Busy, Closed, NotHeld, Refused, is_connection, is_not_held, is_transient, not_acquired, not_held, typed
 
 log = logging.getLogger("lock_so")
 
@@ -59,6 +61,39 @@ def pauses() -> Iterator[float]:
     while True:
         yield pause
         pause = min(pause * 1.6, 0.5)
+
+
+def asked(words: Words, key: Key, server: Any, until: float, is_repeatable: bool = True) -> Steps:
+    """Returns the reply to a short command. After a transient error it is sent again, until that time; if it is not
+    repeatable, only if the server has not executed it."""
+    pause = pauses()
+    while True:
+        is_sent = False
+        try:
+            yield Connect(until)
+            is_sent = True
+            return (yield Send(words, until))
+        except Exception as error:
+            may_be_executed = is_sent and is_connection(error) and not is_repeatable
+            if may_be_executed or not is_transient(error) or time.monotonic() >= until:
+                raise typed(error, server.address(key)) from error
+        yield Pause(min(next(pause), max(0.0, until - time.monotonic())))
+
+
+def inspected(spec: Spec, server: Any, count: int) -> Generator[Any, Any, LockInfo]:
+    """Who holds it, and the first `count` waiters of each key."""
+    until, found = time.monotonic() + MARGIN, []
+    for key in spec.keys:
+        found.append(info_of(key, (yield from asked(["LOCK.INFO", key, "COUNT", count], key, server, until))))
+    return joined(found)
+
+
+def forced(spec: Spec, server: Any) -> Generator[Any, Any, bool]:
+    """Frees it, whoever holds it. Returns whether it was held."""
+    until, was_held = time.monotonic() + MARGIN, False
+    for key in spec.keys:
+        was_held = (yield from asked(["LOCK.FORCE", key], key, server, until)) == 1 or was_held
+    return was_held
 
 
 class Attempt:
@@ -199,7 +234,7 @@ def _released(spec: Spec, owner: str) -> Steps:
 
 
 class State:
-    """The state of one hold."""
+    """The state of one acquisition, of which reentrant holds share one."""
 
     def __init__(self, spec: Spec, owner: str, answer: Any, sent: float, server: Any):
         self.spec, self.owner, self._server = spec, owner, server
@@ -212,7 +247,29 @@ class State:
         self.is_ending = False  # release() was called
         self.is_sending = False  # and it is in progress
         self.is_released = False  # or the server has replied
+        self.schedule = 0  # the number of the present schedule of renewals
+        self.keeping: Any = None  # with asyncio: the timer, and then the task, that renews it
+        self.holds: List[weakref.ref[Any]] = []  # those that have not been released
+        self.entries: Dict[Any, State] = {}  # where it is found by the thread or task that may enter it again
+        self._doubtful = float("inf")  # the shortest lease of those that were requested without having had a reply
         self._loss: Dict[str, List[str]] = {}
+        self._last: Dict[str, Any] = {}
+
+    def enter(self, hold: "weakref.ref[Any]") -> None:
+        self.holds.append(hold)
+
+    def leave(self, hold: "weakref.ref[Any]") -> bool:
+        """Returns whether no other hold is left."""
+        self.holds.remove(hold)
+        # setdefault() is atomic: two may be released by two threads at the same time.
+        is_last = not self.holds and self._last.setdefault("", hold) is hold
+        if is_last:
+            self.entries.pop(self.spec.identity, None)
+        return is_last
+
+    def check(self) -> None:
+        if self.is_lost or self.has_ended():
+            raise self.not_held()
 
     @property
     def third(self) -> float:
@@ -235,38 +292,50 @@ class State:
         return not self.is_ending and self._lose()
 
     def _lose(self) -> bool:
-        # setdefault() is atomic: the loss may be noticed by two threads at the same time.
+        # It may be noticed by two threads at the same time, and setdefault() is atomic.
         loss = ["its lease expired" if self._has_expired() else "the server reported its loss"]
         return self._loss.setdefault("", loss) is loss
 
+    def notify(self) -> None:
+        """It is lost: its holds are notified, once."""
+        if self.lose():
+            for ref in list(self.holds):
+                hold = ref()
+                if hold is not None:
+                    hold._lost()
+
     def not_held(self) -> NotHeld:
-        return not_held(self.spec, self._loss[""][0] if self._loss else "it was released before")
+        return not_held(self.spec, *self._loss.get("") or ["its lease expired" if self.is_lost else "it was released before"])
 
     def has_ended(self) -> bool:
         return bool(self._loss) or self.is_ending
 
-    def confirm(self, sent: float) -> None:
-        """The server confirmed the hold with the reply to a command that was sent at `sent`."""
-        self.until = max(self.until, sent + self.spec.lease)
-        self.renew_at = sent + self.third
+    def confirm(self, sent: float, lease: float) -> None:
+        """The server confirmed the hold with the reply to a command that was sent at `sent`. The command for a shorter lease
+        that has had no reply may be executed after it."""
+        lease, self._doubtful = min(lease, self._doubtful), float("inf")
+        self.until = max(self.until, sent + lease)
+        self.renew_at = sent + lease / 3
 
     def due(self) -> float:
         """When renewed() has to do something next."""
         return min(self.renew_at, self.until) if self.is_renewed else self.until
 
-    def renewed(self) -> Steps:
-        """Renews it, and notices when its lease expires, until it is lost (True) or has ended (False)."""
+    def renewed(self, schedule: int = 0) -> Steps:
+        """Renews it, and notices when its lease expires, until it is lost (True), or has ended or another schedule has begun
+        (False)."""
         is_failing = False
-        while not self.has_ended():
+        while not self.has_ended() and self.schedule == schedule:
             now = time.monotonic()
             if now >= self.until:
                 return True
             if now < self.due():
                 yield Pause(self.due() - now)
                 continue
+            lease = self._request_lease()
             try:
                 yield Send(self.spec.renewal(self.owner), min(now + MARGIN + self.spec.replica_time, self.until))
-                self.confirm(now)
+                self.confirm(now, lease)
                 is_failing = False
             except Exception as error:
                 if is_not_held(error):
@@ -274,6 +343,41 @@ class State:
                 self.renew_at = time.monotonic() + min(0.5, self.third / 4)
                 is_failing = is_failing or self._warn("could not be renewed", error)
         return False
+
+    def _request_lease(self) -> float:
+        self._doubtful = min(self._doubtful, self.spec.lease)
+        return self.spec.lease
+
+    def renew(self, lease: Optional[float]) -> Steps:
+        """Renews it now. With a lease, this one applies from now on: until the server has confirmed it, the hold ends with the
+        shorter one."""
+        if lease is not None:
+            check_positive("lease", lease)
+            if self.spec.session:
+                raise ValueError("lease: that of a session cannot be changed")
+        self.check()
+        sent = time.monotonic()
+        if lease is not None:
+            self.spec, self.schedule = replace(self.spec, lease=lease), self.schedule + 1
+            self.until, self.renew_at = min(self.until, sent + lease), min(self.renew_at, sent + self.third)
+        lease = self._request_lease()
+        yield from self._asked(self.spec.renewal(self.owner, binds=False), self.spec.replica_time)
+        self.confirm(sent, lease)
+
+    def guarded(self, command: Words) -> Steps:
+        """Executes a command if it is held, and returns the reply."""
+        self.check()
+        return (yield from self._asked(["LOCK.GUARD", self.spec.key, self.owner, *command], is_repeatable=False))
+
+    def _asked(self, words: Words, more: float = 0.0, is_repeatable: bool = True) -> Steps:
+        until = time.monotonic() + MARGIN + more
+        try:
+            return (yield from asked(words, self.spec.key, self._server, until, is_repeatable))
+        except Refused as error:
+            if error.code != "NOTHELD":
+                raise
+            self.notify()
+            raise self.not_held() from error
 
     def _warn(self, what: str, error: Exception) -> bool:
         if not self.has_ended():
@@ -289,7 +393,7 @@ class State:
             try:
                 if not is_bound:
                     yield short(self.spec.renewal(self.owner), self.spec.replica_time)
-                    self.confirm(sent)
+                    self.confirm(sent, self.spec.lease)
                     is_bound, sent = True, time.monotonic()
                 words = self.spec.watch(key, self.owner, max(1, round(block * 1000)))
                 answer = yield Send(words, sent + block + MARGIN)
@@ -307,7 +411,7 @@ class State:
             if answer in ("LOST", b"LOST"):
                 return True
             if self.spec.session:
-                self.confirm(sent)
+                self.confirm(sent, self.spec.lease)
         return False
 
     def released(self) -> Steps:

@@ -17,10 +17,11 @@ import redis.exceptions as library
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, all_shared, log_error, lost
+from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, all_shared, log_error
+from ._info import LockInfo
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._spec import Key, check_positive
-from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Attempt, Pause, State, Steps, give_up, log
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Attempt, Pause, State, Steps, forced, give_up, inspected, log
 from .errors import Cancelled, Closed
 
 WORKERS = 8  # how many threads release and renew at one server
@@ -298,10 +299,14 @@ class _Shared(Shared):
 
     def begin(self) -> None:
         super().begin()
+        self._local = threading.local()
         self.keeper = _Keeper()
         self.waits: Set[_Acquisition] = set()
         self.watches: Set[Link] = set()
         self.cleanups: Set[_Job] = set()
+
+    def own(self) -> Dict[Any, State]:
+        return self._local.__dict__
 
     def start(self, key: Optional[Key], steps: Steps, named: str = "") -> _Job:
         """Executes steps in the background. If they have a name, their error is logged, and close() waits for them."""
@@ -475,7 +480,10 @@ class Lock(BaseLock["Hold"]):
         """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. `cancel`: a Cancellation. Raises
         NotAcquired, Cancelled, Closed, Deadlock, NoReplicas, Refused, or redis-py's error if no connection was ever
         possible, or if a try had no reply."""
-        shared, acquisition = self._shared, _Acquisition(self, self._attempt(wait))
+        shared, acquisition, again = self._shared, _Acquisition(self, self._attempt(wait)), self._again()
+        if again:
+            again._begin()
+            return again
         shared.keeper.begin()
         shared.waits.add(acquisition)
         try:
@@ -496,6 +504,19 @@ class Lock(BaseLock["Hold"]):
             raise Closed()
         return hold
 
+    def locked(self) -> bool:
+        """Whether any owner holds one of its keys; of a semaphore, any permit."""
+        return bool(self._ask(inspected(self._spec, self._shared.pool, 0)).holders)
+
+    def info(self) -> LockInfo:
+        """Who holds it, and who waits for it."""
+        found: LockInfo = self._ask(inspected(self._spec, self._shared.pool, 10))
+        return found
+
+    def force(self) -> bool:
+        """For operators: frees it, whoever holds it, and returns whether it was held. Its holder may still be working."""
+        return bool(self._ask(forced(self._spec, self._shared.pool)))
+
     def __enter__(self) -> "Hold":
         return self._enter(threading.get_ident(), self.acquire())
 
@@ -507,24 +528,49 @@ class Hold(BaseHold):
     """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`. `with hold:` releases it at
     the end."""
 
-    def _begin(self, link: Link) -> None:
-        shared, state, ref = self._shared, self._state, weakref.ref(self)
-        for key, block, is_bound in self._watches():
-            own = link if is_bound else Link(shared.pool, key)
+    def _begin(self, link: Optional[Link] = None) -> None:
+        """Watches it, and with the link of its acquisition also keeps it."""
+        shared, state = self._shared, self._state
+        for key, block, is_bound in self._watches(link is not None):
+            own = link if link and is_bound else Link(shared.pool, key)
             shared.watches.add(own)
-            _start(_watch, shared, state, key, block, own, is_bound, ref)
-        if not state.spec.session:
+            _start(_watch, shared, state, key, block, own, is_bound)
+        if link and not state.spec.session:
             link.close()
-        shared.keeper.at(state.until, lambda: _check(state, ref), state.has_ended)
+        if link:
+            self._keep()
+
+    def _keep(self) -> None:
+        shared, state = self._shared, self._state
+        schedule = state.schedule
+        shared.keeper.at(state.until, lambda: _check(state), state.has_ended)
         if state.is_renewed:
-            shared.keeper.at(state.due(), lambda: _renew(shared, state, ref), state.has_ended)
+            shared.keeper.at(state.due(), lambda: _renew(shared, state, schedule), state.has_ended)
 
     def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply in
         the lease; then it can be called again."""
         self._check_process()
-        self._shared.send(self._state.spec.key, self._state.released())
-        self._shared.holds.pop(id(self), None)
+        if self._leave():
+            self._shared.send(self._state.spec.key, self._state.released())
+            self._shared.holds.pop(id(self), None)
+
+    def renew(self, lease: Optional[float] = None) -> None:
+        """Renews the lease now; with `lease`, in seconds, this one applies from now on. Raises NotHeld if it was lost."""
+        self._check_process()
+        schedule = self._state.schedule
+        try:
+            self._shared.send(self._state.spec.key, self._state.renew(lease))
+        finally:
+            if self._state.schedule != schedule:
+                self._keep()
+
+    def guard(self, command: str, *args: Any) -> Any:
+        """Executes a command on the server if the lock is held at that moment, and returns the reply as redis-py receives it.
+        If there is no reply, the command may have been executed: it is not sent again. Of a multi-key lock, the first key
+        is checked. Raises NotHeld, or Refused for an error reply."""
+        self._check_process()
+        return self._shared.send(self._state.spec.key, self._state.guarded([command, *args]))
 
     def __enter__(self) -> "Hold":
         return self
@@ -551,34 +597,37 @@ class Hold(BaseHold):
             log.exception("%s: error in the callback for its loss", self._state.spec.named)
 
 
-def _check(state: State, hold: "weakref.ref[Hold]") -> Optional[float]:
+def _check(state: State) -> Optional[float]:
     """Notices that the lease has expired, also if all workers wait for replies."""
     if time.monotonic() < state.until:
         return state.until
-    lost(hold)
+    state.notify()
     return None
 
 
-def _renew(shared: _Shared, state: State, hold: "weakref.ref[Hold]") -> None:
+def _renew(shared: _Shared, state: State, schedule: int) -> None:
     def ended(job: Any) -> None:
         if job.result():
-            lost(hold)
+            state.notify()
 
     # Renewals that wait for replicas have threads of their own.
-    job = _Job(shared, state.spec.key, state.renewed(), "replicas" if state.spec.replicas else "", state.has_ended)
+    job = _Job(shared, state.spec.key, state.renewed(schedule), "replicas" if state.spec.replicas else "", state.has_ended)
     job.add_done_callback(ended)
     job.start()
 
 
-def _watch(shared: _Shared, state: State, key: Key, block: float, link: Link, is_bound: bool, hold: "weakref.ref[Hold]") -> None:
+def _watch(shared: _Shared, state: State, key: Key, block: float, link: Link, is_bound: bool) -> None:
     try:
         if shared.is_closed:
             _stop(link)
         if _run(shared.pool, link.run(state.watched(key, block))):
-            lost(hold)
+            state.notify()
     finally:
         shared.watches.discard(link)
         if is_bound:
             link.drop()  # the server renews the lease for as long as this connection is open
         else:
             link.close()
+
+
+Lock._hold_class = Hold

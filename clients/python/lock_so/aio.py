@@ -5,17 +5,18 @@ import inspect
 import sys
 import time
 import weakref
-from typing import Any, Awaitable, Optional, Set, Union
+from typing import Any, Awaitable, Dict, Optional, Set, Union
 
 import redis.asyncio
 import redis.exceptions as library
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, log_error, lost
+from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, log_error
+from ._info import LockInfo
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._spec import Key, check_positive
-from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, State, Steps, give_up, log
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, State, Steps, forced, give_up, inspected, log
 from .errors import Closed
 
 if sys.version_info >= (3, 11, 3):
@@ -160,6 +161,7 @@ class _Shared(Shared):
         self.cleanups: Set[asyncio.Future[Any]] = set()  # releases, and what is given up
         self.waits: Set[asyncio.Future[Any]] = set()
         self.loop: Optional[asyncio.AbstractEventLoop] = None
+        self._own: "weakref.WeakKeyDictionary[Any, Dict[Any, State]]" = weakref.WeakKeyDictionary()
 
     def attach(self) -> None:
         """To the running loop. It begins again if the one before has ended."""
@@ -171,6 +173,10 @@ class _Shared(Shared):
                 self.begin()
                 self._inherited.clear()
             self.loop = loop
+
+    def own(self) -> Dict[Any, State]:
+        # Not by a context variable, which the tasks that this one starts would inherit.
+        return self._own.setdefault(asyncio.current_task(), {})
 
     async def send(self, key: Optional[Key], steps: Steps) -> Any:
         with Link(self.pool, key, is_short=True) as link:
@@ -294,7 +300,10 @@ class Lock(BaseLock["Hold"]):
         cancelled, it leaves nothing behind on the server."""
         shared = self._shared
         shared.attach()
-        attempt, link = self._attempt(wait), Link(shared.pool, self._spec.key)
+        attempt, link, again = self._attempt(wait), Link(shared.pool, self._spec.key), self._again()
+        if again:
+            again._begin()
+            return again
         # A task of its own, because it must read the reply even if the caller is cancelled.
         answered = asyncio.get_running_loop().create_future()
         request = asyncio.ensure_future(_request(shared, attempt, link, answered))
@@ -319,6 +328,22 @@ class Lock(BaseLock["Hold"]):
             raise Closed()
         return hold
 
+    async def locked(self) -> bool:
+        """Whether any owner holds one of its keys; of a semaphore, any permit."""
+        self._shared.attach()
+        return bool((await self._ask(inspected(self._spec, self._shared.pool, 0))).holders)
+
+    async def info(self) -> LockInfo:
+        """Who holds it, and who waits for it."""
+        self._shared.attach()
+        found: LockInfo = await self._ask(inspected(self._spec, self._shared.pool, 10))
+        return found
+
+    async def force(self) -> bool:
+        """For operators: frees it, whoever holds it, and returns whether it was held. Its holder may still be working."""
+        self._shared.attach()
+        return bool(await self._ask(forced(self._spec, self._shared.pool)))
+
     async def __aenter__(self) -> "Hold":
         return self._enter(asyncio.current_task(), await (await self.acquire()).__aenter__())
 
@@ -332,24 +357,33 @@ class Hold(BaseHold):
 
     _body: Optional["asyncio.Task[Any]"] = None  # the task that a loss cancels
     _has_cancelled, _cancelling = False, 0
-    _renewing: Any  # the timer, and then the task, that renews it
 
-    def _begin(self, link: Link) -> None:
-        shared, state, ref = self._shared, self._state, weakref.ref(self)
-        for key, block, is_bound in self._watches():
-            own = link if is_bound else Link(shared.pool, key)
-            shared.track(_watch(shared, state, key, block, own, is_bound, ref), shared.tasks, state.spec.named)
-        if not state.spec.session:
+    def _begin(self, link: Optional[Link] = None) -> None:
+        """Watches it, and with the link of its acquisition also keeps it."""
+        shared, state = self._shared, self._state
+        for key, block, is_bound in self._watches(link is not None):
+            own = link if link and is_bound else Link(shared.pool, key)
+            shared.track(_watch(shared, state, key, block, own, is_bound), shared.tasks, state.spec.named)
+        if link and not state.spec.session:
             link.close()
+        if link:
+            self._keep()
+
+    def _keep(self) -> None:
+        state = self._state
+        if state.keeping:
+            state.keeping.cancel()
         left = max(0.0, state.due() - time.monotonic())
-        self._renewing = asyncio.get_running_loop().call_later(left, _renew, shared, state, ref)
+        state.keeping = asyncio.get_running_loop().call_later(left, _renew, self._shared, state, state.schedule)
 
     async def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply
         until the lease expired; then it can be called again. The release continues even if the caller is cancelled."""
         self._check_process()
+        if not self._leave():
+            return
         task = self._shared.release(self._state, "")
-        self._renewing.cancel()
+        self._state.keeping.cancel()
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -357,6 +391,25 @@ class Hold(BaseHold):
                 raise Closed() from None
             raise
         self._shared.holds.pop(id(self), None)
+
+    async def renew(self, lease: Optional[float] = None) -> None:
+        """Renews the lease now; with `lease`, in seconds, this one applies from now on. Raises NotHeld if it was lost."""
+        self._check_process()
+        self._shared.attach()
+        schedule = self._state.schedule
+        try:
+            await self._shared.send(self._state.spec.key, self._state.renew(lease))
+        finally:
+            if self._state.schedule != schedule:
+                self._keep()
+
+    async def guard(self, command: str, *args: Any) -> Any:
+        """Executes a command on the server if the lock is held at that moment, and returns the reply as redis-py receives it.
+        If there is no reply, the command may have been executed: it is not sent again. Of a multi-key lock, the first key
+        is checked. Raises NotHeld, or Refused for an error reply."""
+        self._check_process()
+        self._shared.attach()
+        return await self._shared.send(self._state.spec.key, self._state.guarded([command, *args]))
 
     async def __aenter__(self) -> "Hold":
         if self._cancel_on_loss:
@@ -395,23 +448,24 @@ class Hold(BaseHold):
             log.exception("%s: error in the callback for its loss", self._state.spec.named)
 
 
-def _renew(shared: _Shared, state: State, ref: "weakref.ref[Hold]") -> None:
+def _renew(shared: _Shared, state: State, schedule: int) -> None:
     async def renewed() -> None:
-        if await shared.send(state.spec.key, state.renewed()):
-            lost(ref)
+        if await shared.send(state.spec.key, state.renewed(schedule)):
+            state.notify()
 
     if not state.has_ended():
-        task, hold = shared.track(renewed(), shared.tasks), ref()
-        if hold:
-            hold._renewing = task
+        state.keeping = shared.track(renewed(), shared.tasks)
 
 
-async def _watch(shared: _Shared, state: State, key: Key, block: float, link: Link, is_bound: bool, ref: "weakref.ref[Hold]") -> None:
+async def _watch(shared: _Shared, state: State, key: Key, block: float, link: Link, is_bound: bool) -> None:
     try:
         if await _run(shared.pool, link.run(state.watched(key, block))):
-            lost(ref)
+            state.notify()
     finally:
         if is_bound:
             link.drop()  # the server renews the lease for as long as this connection is open
         else:
             link.close()
+
+
+Lock._hold_class = Hold

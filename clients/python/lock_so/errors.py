@@ -4,7 +4,7 @@ from typing import Any, Optional, Sequence
 
 import redis.exceptions as library
 
-from ._spec import Key, Spec
+from ._spec import Key, Spec, is_own
 
 
 class LockError(Exception):
@@ -76,6 +76,7 @@ def not_held(spec: Spec, why: str) -> NotHeld:
 
 
 def _listed(owners: Sequence[str]) -> str:
+    owners = [f"{owner} (this process)" if is_own(owner) else owner for owner in owners]
     if len(owners) < 3:
         return " and ".join(owners)
     others = f"{len(owners) - 2} other" + ("s" if len(owners) > 3 else "")

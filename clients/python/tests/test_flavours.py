@@ -17,24 +17,6 @@ from lock_so import Closed, Locks, NotHeld, Refused, aio
 from seen import calls, holds, info, wait_free, wait_waiters
 
 
-@pytest.fixture(params=["sync", "asyncio"])
-def do(request):
-    if request.param == "sync":
-        found = lambda result: result  # noqa: E731
-        found.locks = lambda server, **settings: Locks(redis.Redis(port=server.port), **settings)
-        yield found
-        return
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    found = lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(60)  # noqa: E731
-    found.locks = lambda server, **settings: aio.Locks(redis.asyncio.Redis(port=server.port), **settings)
-    yield found
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(60)
-    loop.close()
-
-
 def collected(do, text="never released"):
     """Collects garbage, also of the loop."""
     with pytest.warns(ResourceWarning, match=text):

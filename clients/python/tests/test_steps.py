@@ -4,7 +4,7 @@ import pytest
 import redis.exceptions as library
 
 from lock_so import _steps as steps
-from lock_so._spec import Spec, holders_of
+from lock_so._spec import Spec, holders_of, new_owner
 from lock_so._steps import Attempt, Connect, Pause, State, give_up
 from lock_so.errors import Busy, Closed, Deadlock, ModuleMissing, NoReplicas, NotAcquired, NotHeld, Refused, code_of, is_transient, not_acquired, typed
 
@@ -353,3 +353,79 @@ def test_holders_in_a_text(owners, text):
 )
 def test_the_reply_of_info(reply):
     assert holders_of(reply) == ["a", "b"] and holders_of(None) == []
+
+
+NOT_HELD = BAD("NOTHELD no")
+
+
+def test_a_short_command_is_repeated(clock):
+    ask = lambda **more: steps.asked(["X"], "k", Server(), clock.now + 2, **more)  # noqa: E731
+    assert play(clock, ask(), [(0, CUT), (0, library.MovedError("1 h:1")), (0, 5)])[1] == 5
+    assert play(clock, ask(), [(1, CUT), (1, CUT)])[1] is CUT
+    assert play(clock, ask(is_repeatable=False), [(0, CUT)])[1] is CUT
+    assert play(clock, ask(is_repeatable=False), [(0, library.TryAgainError("x")), (0, 5)])[1] == 5
+    assert play(clock, ask(is_repeatable=False), [], unreachable=CUT)[1] is CUT and 1004 <= clock.now < 1005
+    assert type(play(clock, ask(), [(0, BAD("WRONGTYPE no"))])[1]) is Refused
+
+
+def test_the_keys_of_a_multi_key_lock_are_inspected_together(clock):
+    reply = ["holders", [["owner", b"a", "mode", "exclusive", "holds", 1, "pttl", -1, "session", None]], "waiting", 2, "waiters", []]
+    sent, found = play(clock, steps.inspected(Spec("multi", ("k", b"l", "m")), Server(), 0), [(0, reply), (0, None), (0, reply)])
+    assert [step.words[1] for step in sent] == ["k", b"l", "m"] and found.waiting == 4
+    assert [(holder.key, holder.owner, holder.left) for holder in found.holders] == [("k", "a", None), ("m", "a", None)]
+    sent, was_held = play(clock, steps.forced(Spec("multi", ("k", "l")), Server()), [(0, 1), (0, 0)])
+    assert was_held and len(sent) == 2
+
+
+def test_a_shorter_lease_counts_from_its_sending(clock):
+    state = hold(clock, Spec("lock", ("k",), lease=30))
+    sent, end = play(clock, state.renew(5), [(1, CUT), (1, CUT)])
+    assert end is CUT and sent[0].words == ["LOCK.RENEW", "k", "o", "PX", 5000]
+    assert state.until == 1005 and state.third == 5 / 3
+    play(clock, state.renew(None), [(0, 1)])
+    assert state.until == 1007
+
+
+def test_a_longer_lease_counts_from_its_reply(clock):
+    state = hold(clock)
+    play(clock, state.renew(30), [(1, CUT), (1, CUT)])
+    assert state.until == 1003
+    play(clock, state.renew(30), [(0.5, 1)])
+    assert state.until == 1032 and state.renew_at == 1012
+
+
+def test_a_renewal_without_a_reply_may_be_executed_later(clock):
+    state = hold(clock)
+    renewals = state.renewed()
+    clock.now += next(renewals).seconds
+    assert next(renewals).words[3:] == ["PX", 3000]
+    play(clock, state.renew(30), [(0.5, 1)])
+    assert state.until == 1004 and state.renew_at == 1002
+    with pytest.raises(StopIteration):  # there is another schedule
+        renewals.send(1)
+    play(clock, state.renewed(state.schedule), [(0, 1), (0, NOT_HELD)])
+    assert state.until == 1032
+
+
+def test_a_loss_that_a_renewal_notices(clock):
+    state = hold(clock)
+    assert str(play(clock, state.renew(None), [(0, NOT_HELD)])[1]) == 'lock "k" is not held: the server reported its loss'
+    assert play(clock, state.renew(None), [])[0] == [] and state.is_lost
+
+
+def test_the_lease_of_a_session_cannot_be_changed(clock):
+    state = hold(clock, Spec("lock", ("k",), session=True))
+    assert isinstance(play(clock, state.renew(3), [])[1], ValueError)
+    assert play(clock, state.renew(None), [(0, 1)])[0][0].words == ["LOCK.RENEW", "k", "o"]
+
+
+def test_a_guarded_command_is_not_repeated(clock):
+    sent, end = play(clock, hold(clock).guarded(["INCR", "n"]), [(0, 7)])
+    assert end == 7 and sent[0].words == ["LOCK.GUARD", "k", "o", "INCR", "n"]
+    assert play(clock, hold(clock).guarded(["INCR", "n"]), [(0, CUT)])[1] is CUT
+    assert isinstance(play(clock, hold(clock).guarded(["INCR", "n"]), [(0, NOT_HELD)])[1], NotHeld)
+
+
+def test_own_holders_are_named():
+    own = new_owner()
+    assert str(not_acquired(LOCK, 0, [own, "a"])) == f'lock "k" was not acquired: held by {own} (this process) and a'
