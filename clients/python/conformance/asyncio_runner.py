@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import itertools
 import random
 import threading
 import time
@@ -11,6 +12,9 @@ import redis.asyncio as redis
 from common import (
     BodyError,
     answer,
+    begun,
+    consumer_of,
+    fail,
     info_of,
     lease_of,
     make_lock,
@@ -131,6 +135,58 @@ class Runner:
             await self.bodies[request["id"]].wait()
         return {"owners": owners}
 
+    async def latch_set(self, request):
+        with options_checked():
+            await self._latch(request).set(request["count"], lease=lease_of(request))
+
+    async def latch_down(self, request):
+        with options_checked():
+            return {"left": await self._latch(request).count_down(request.get("by") or 1)}
+
+    async def latch_count(self, request):
+        return {"count": await self._latch(request).count()}
+
+    async def latch_wait(self, request):
+        self.waits[request.get("as")] = asyncio.current_task()
+        return {"open": await self._latch(request).wait(wait=wait_of(request))}
+
+    async def delay_push(self, request):
+        with options_checked():
+            queue, item = self._queue(request), request.get("item")
+            return {"item": await queue.push(request["value"], request["delay_ms"] / 1000, id=item)}
+
+    async def delay_cancel(self, request):
+        return {"cancelled": await self._queue(request).cancel(request["item"])}
+
+    async def delay_list(self, request):
+        items = await self._queue(request).list()
+        return {"items": [{"item": item.id, "value": text_of(item.value)} for item in items]}
+
+    async def consume(self, request):
+        calls, leave, task = itertools.count(1), self.bodies[request["id"]], asyncio.current_task()
+        self.waits[request.get("as")] = task
+
+        async def handle(job):
+            value, number = begun(request, job), next(calls)
+            if value in (request.get("hold") or ()):
+                await leave.wait()
+            if request.get("jobs") == number:
+                asyncio.get_running_loop().call_soon(task.cancel)  # it ends when this one has been settled
+            fail(request, value)
+
+        try:
+            with options_checked():
+                await self._queue(request).consume(handle, **consumer_of(request))
+        except asyncio.CancelledError:
+            if next(calls) <= (request.get("jobs") or float("inf")):
+                raise
+
+    def _latch(self, request):
+        return self._on(request)[0].latch(request["key"])
+
+    def _queue(self, request):
+        return self._on(request)[0].delayed_queue(request["queue"])
+
     async def leave(self, request):
         self.bodies[request["of"]].set()
 
@@ -231,7 +287,7 @@ async def _main():
         request = await received.get()
         if request["do"] == "quit":
             break
-        if request["do"] in ("within", "reenter"):
+        if request["do"] in ("within", "reenter", "consume"):
             runner.bodies[request["id"]] = asyncio.Event()
         task = asyncio.ensure_future(_play(runner, request))
         tasks.add(task)

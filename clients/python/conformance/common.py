@@ -146,6 +146,25 @@ def text_of(reply):
     return reply.decode() if isinstance(reply, bytes) else reply
 
 
+def consumer_of(request):
+    """The options of a consumer."""
+    found = {"timeout": request.get("timeout_ms"), "backoff": request.get("backoff_ms")}
+    options = {name: ms / 1000 for name, ms in found.items() if ms is not None}
+    return {**options, **({"max_tries": request["max_tries"]} if request.get("max_tries") is not None else {})}
+
+
+def begun(request, job):
+    """Reports a job, and returns its value."""
+    value = text_of(job.value)
+    write({"event": "job", "id": request["id"], "value": value, "tries": job.tries})
+    return value
+
+
+def fail(request, value):
+    if value in (request.get("fail") or ()):
+        raise ValueError("the handler fails")
+
+
 @contextlib.contextmanager
 def options_checked():
     """A bad option of a method is refused as one."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import random
 import threading
 import time
@@ -11,6 +12,9 @@ import redis.asyncio
 from common import (
     BodyError,
     answer,
+    begun,
+    consumer_of,
+    fail,
     info_of,
     lease_of,
     make_lock,
@@ -126,6 +130,56 @@ class Runner:
             self.bodies[request["id"]].wait()
         return {"owners": owners}
 
+    def latch_set(self, request):
+        with options_checked():
+            self._latch(request).set(request["count"], lease=lease_of(request))
+
+    def latch_down(self, request):
+        with options_checked():
+            return {"left": self._latch(request).count_down(request.get("by") or 1)}
+
+    def latch_count(self, request):
+        return {"count": self._latch(request).count()}
+
+    def latch_wait(self, request):
+        return {"open": self._latch(request).wait(wait=wait_of(request), cancel=self.waits.get(request.get("as")))}
+
+    def delay_push(self, request):
+        with options_checked():
+            queue, item = self._queue(request), request.get("item")
+            return {"item": queue.push(request["value"], request["delay_ms"] / 1000, id=item)}
+
+    def delay_cancel(self, request):
+        return {"cancelled": self._queue(request).cancel(request["item"])}
+
+    def delay_list(self, request):
+        items = self._queue(request).list()
+        return {"items": [{"item": item.id, "value": text_of(item.value)} for item in items]}
+
+    def consume(self, request):
+        calls, stop, leave = itertools.count(1), self.waits.get(request.get("as")) or Cancellation(), self.bodies[request["id"]]
+
+        def handle(job):
+            value = begun(request, job)
+            if request.get("jobs") == next(calls):
+                stop.cancel()  # it ends when this one has been settled
+            if value in (request.get("hold") or ()):
+                leave.wait()
+            fail(request, value)
+
+        try:
+            with options_checked():
+                self._queue(request).consume(handle, cancel=stop, **consumer_of(request))
+        except Cancelled:
+            if next(calls) <= (request.get("jobs") or float("inf")):
+                raise
+
+    def _latch(self, request):
+        return self._on(request)[0].latch(request["key"])
+
+    def _queue(self, request):
+        return self._on(request)[0].delayed_queue(request["queue"])
+
     def leave(self, request):
         self.bodies[request["of"]].set()
 
@@ -233,9 +287,9 @@ def main():
         if request["do"] == "quit":
             last = request
             break
-        if request["do"] in ("within", "reenter"):
+        if request["do"] in ("within", "reenter", "consume"):
             runner.bodies[request["id"]] = threading.Event()
-        if request["do"] == "acquire":
+        if request["do"] in ("acquire", "latch_wait", "consume") and request.get("as"):
             runner.waits[request["as"]] = Cancellation()  # here, because a request to cancel may follow
         threading.Thread(target=_play, args=(runner, request), daemon=True).start()
     for locks in runner.locks.values():

@@ -44,6 +44,12 @@ class Shared:
         self.pool = self.pool_class(self._client, self._source, self.connect_timeout, start)
         self.holds: Dict[int, State] = {}
 
+    def ask(self, key: Key, steps: Steps) -> Any:
+        """Executes steps of a method that the program calls."""
+        if self.is_closed:
+            raise Closed()
+        return self.send(key, steps)
+
     def held(self) -> List[State]:
         """The holds that are not being released."""
         states = dict.fromkeys(list(self.holds.values()))
@@ -114,9 +120,7 @@ class BaseLock(Generic[H]):
         return Attempt(self._spec, wait, shared.pool, shared.max_block, shared.connect_timeout)
 
     def _ask(self, steps: Steps) -> Any:
-        if self._shared.is_closed:
-            raise Closed()
-        return self._shared.send(self._spec.key, steps)
+        return self._shared.ask(self._spec.key, steps)
 
     def _again(self) -> Optional[H]:
         """A further hold of what this thread or task holds already."""

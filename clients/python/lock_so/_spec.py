@@ -24,6 +24,7 @@ KINDS = {
     "write": ("LOCK.RWWRITE", "write lock"),
     "multi": ("LOCK.MACQUIRE", "multi-key lock"),
     "semaphore": ("LOCK.SEMAPHORE", "semaphore"),
+    "latch": ("LATCH.WAIT", "latch"),
 }
 
 
@@ -56,11 +57,31 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must have a limit, not inf")
 
 
-def check_count(name: str, value: Any) -> None:
+def check_delay(name: str, value: Any) -> None:
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if not 0 <= float(value) < float("inf"):
+        raise ValueError(f"{name} must have a limit and not be negative, not {float(value):g}")
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
     if not isinstance(value, int):
         raise TypeError(f"{name} must be an integer, not {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, not {value}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")
+
+
+def check_key(key: Any) -> None:
+    if not isinstance(key, (str, bytes)):
+        raise TypeError(f"a key must be str or bytes, not {key!r}")
+
+
+def ms_of(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def encoded(text: Key) -> bytes:
+    return text.encode() if isinstance(text, str) else text
 
 
 def checked_wait(wait: Any) -> Optional[float]:
@@ -93,8 +114,7 @@ class Spec:
         if not self.keys:
             raise ValueError("keys must not be empty")
         for key in self.keys:
-            if not isinstance(key, (str, bytes)):
-                raise TypeError(f"a key must be str or bytes, not {key!r}")
+            check_key(key)
         check_positive("lease", self.lease)
         if self.replicas is not None:
             if not isinstance(self.replicas, (tuple, list)) or len(self.replicas) != 2:
@@ -113,7 +133,7 @@ class Spec:
     @property
     def identity(self) -> Any:
         """Equal for locks of which a reentrant one enters the other."""
-        return self.kind, tuple(key.encode() if isinstance(key, str) else key for key in self.keys), self.modes
+        return self.kind, tuple(map(encoded, self.keys)), self.modes
 
     @property
     def replica_time(self) -> float:
@@ -128,6 +148,8 @@ class Spec:
     def acquire(self, owner: str, block_ms: Optional[int]) -> Words:
         """The command that acquires it. `block_ms`: None does not block, 0 has no limit."""
         block = [] if block_ms is None else ["BLOCK", block_ms]
+        if self.kind == "latch":
+            return ["LATCH.WAIT", self.key, *block]
         options = [*self._lease(), *block, *(["FENCED"] if self.fenced else []), "ONCE", *self._replicas()]
         if self.kind == "multi":
             return ["LOCK.MACQUIRE", *self._several(owner), *self._modes(), *options]
@@ -161,7 +183,7 @@ class Spec:
         return ["MODES", *self.modes] if self.modes else []
 
     def _lease(self) -> Words:
-        return ["SESSION"] if self.session else ["PX", max(1, round(self.lease * 1000))]
+        return ["SESSION"] if self.session else ["PX", ms_of(self.lease)]
 
     def _selection(self) -> Words:
         if self.kind == "semaphore":
@@ -169,7 +191,7 @@ class Spec:
         return [self.kind.upper()] if self.kind in ("read", "write") else []
 
     def _replicas(self) -> Words:
-        return ["REPLICAS", self.replicas[0], max(1, round(self.replicas[1] * 1000))] if self.replicas else []
+        return ["REPLICAS", self.replicas[0], ms_of(self.replicas[1])] if self.replicas else []
 
 
 def holders_of(info: Any) -> List[str]:

@@ -47,7 +47,14 @@ class Pause:
     seconds: float
 
 
-Steps = Generator[Union[Connect, Send, Pause], Any, Any]
+@dataclass
+class Do:
+    """Calls a method of the flavour, and receives what it returns; with asyncio this is awaited first."""
+
+    call: Callable[[], Any]
+
+
+Steps = Generator[Union[Connect, Send, Pause, Do], Any, Any]
 
 
 def short(words: Words, more: float = 0.0) -> Send:
@@ -63,28 +70,37 @@ def pauses() -> Iterator[float]:
         pause = min(pause * 1.6, 0.5)
 
 
-def asked(words: Words, key: Key, server: Any, until: float, is_repeatable: bool = True) -> Steps:
+def repeated(words: Words, until: float, is_repeatable: bool = True, more: float = 0.0) -> Steps:
     """Returns the reply to a short command. After a transient error it is sent again, until that time; if it is not
-    repeatable, only if the server has not executed it."""
+    repeatable, only if the server has not executed it. `more`: how much later than usual a reply may be."""
     pause = pauses()
     while True:
-        is_sent = False
+        is_sent, limit = False, min(until, time.monotonic() + MARGIN + more)
         try:
-            yield Connect(until)
+            yield Connect(limit)
             is_sent = True
-            return (yield Send(words, until))
+            return (yield Send(words, limit))
         except Exception as error:
             may_be_executed = is_sent and is_connection(error) and not is_repeatable
             if may_be_executed or not is_transient(error) or time.monotonic() >= until:
-                raise typed(error, server.address(key)) from error
+                raise
         yield Pause(min(next(pause), max(0.0, until - time.monotonic())))
+
+
+def asked(words: Words, key: Key, server: Any, is_repeatable: bool = True, more: float = 0.0,
+          until: float = float("inf")) -> Steps:  # fmt: skip
+    """The same, in the time of one short command, and with this package's errors."""
+    try:
+        return (yield from repeated(words, min(until, time.monotonic() + MARGIN + more), is_repeatable, more))
+    except Exception as error:
+        raise typed(error, server.address(key)) from error
 
 
 def inspected(spec: Spec, server: Any, count: int) -> Generator[Any, Any, LockInfo]:
     """Who holds it, and the first `count` waiters of each key."""
     until, found = time.monotonic() + MARGIN, []
     for key in spec.keys:
-        found.append(info_of(key, (yield from asked(["LOCK.INFO", key, "COUNT", count], key, server, until))))
+        found.append(info_of(key, (yield from asked(["LOCK.INFO", key, "COUNT", count], key, server, until=until))))
     return joined(found)
 
 
@@ -92,8 +108,33 @@ def forced(spec: Spec, server: Any) -> Generator[Any, Any, bool]:
     """Frees it, whoever holds it. Returns whether it was held."""
     until, was_held = time.monotonic() + MARGIN, False
     for key in spec.keys:
-        was_held = (yield from asked(["LOCK.FORCE", key], key, server, until)) == 1 or was_held
+        was_held = (yield from asked(["LOCK.FORCE", key], key, server, until=until)) == 1 or was_held
     return was_held
+
+
+class Outages:
+    """The errors that a wait survives, with a warning about each outage."""
+
+    def __init__(self, named: str, key: Key, server: Any, connect_timeout: float):
+        self.named, self._key, self._server, self.connect_timeout = named, key, server, connect_timeout
+        self.began = time.monotonic()
+        self._is_on = False
+
+    def ended(self) -> None:
+        self._is_on = False
+
+    def failed(self, error: Exception, lasted: bool) -> None:
+        """Raises the error if no connection was ever possible, and otherwise logs the first one of each outage. `lasted`:
+        the connection did."""
+        if not is_connection(error):
+            return
+        if not self._server.has_connected and time.monotonic() - self.began >= self.connect_timeout:
+            raise error
+        if isinstance(error, Busy):
+            return
+        if lasted or not self._is_on:
+            log.warning("%s: no connection to %s (%s); the wait goes on", self.named, self._server.address(self._key), error)
+        self._is_on = True
 
 
 class Attempt:
@@ -108,9 +149,9 @@ class Attempt:
         self.sent = self.began  # when the command that got the reply was sent
         self.was_cut = False  # the connection of a request was lost, and its reply will not be read
         self.given_up = False
-        self._wait, self._server, self._connect_timeout = wait, server, connect_timeout
+        self._wait, self._server = wait, server
         self._last = self.until + (LATE if wait else 0.0)
-        self._in_outage = False
+        self._outages = Outages(spec.named, spec.key, server, connect_timeout)
 
     def _left(self) -> float:
         return max(0.0, self.until - time.monotonic())
@@ -136,7 +177,7 @@ class Attempt:
         while True:
             try:
                 request = None
-                yield Connect(min(time.monotonic() + self._connect_timeout, self._last))
+                yield Connect(min(time.monotonic() + self._outages.connect_timeout, self._last))
                 self.sent = time.monotonic()
                 request = self._request(self.sent)
                 answer = yield request
@@ -153,25 +194,16 @@ class Attempt:
                 continue
             if answer is not None:
                 return answer
-            pause, self._in_outage = pauses(), False
+            pause = pauses()
+            self._outages.ended()
             if self._wait == 0 or self._has_ended():
                 raise not_acquired(self.spec, self._wait or 0, (yield from self._holders()))
 
     def _failed(self, error: Exception, lasted: bool) -> None:
-        """Raises the error if the attempt ends with it, and otherwise logs the first one of each outage. `lasted`: the
-        connection did."""
+        """Raises the error if the attempt ends with it."""
         if self._has_ended() or (self._wait == 0 and is_connection(error)):
             raise self._ended(error) from error
-        if not is_connection(error):
-            return
-        if not self._server.has_connected and time.monotonic() - self.began >= self._connect_timeout:
-            raise error
-        if isinstance(error, Busy):
-            return
-        if lasted or not self._in_outage:
-            log.warning("%s: no connection to %s (%s); the wait goes on", self.spec.named,
-                        self._server.address(self.spec.key), error)  # fmt: skip
-        self._in_outage = True
+        self._outages.failed(error, lasted)
 
     def _ended(self, error: Exception) -> Exception:
         """A try without a reply ends with the library's error: NotAcquired only means that it is held."""
@@ -370,9 +402,8 @@ class State:
         return (yield from self._asked(["LOCK.GUARD", self.spec.key, self.owner, *command], is_repeatable=False))
 
     def _asked(self, words: Words, more: float = 0.0, is_repeatable: bool = True) -> Steps:
-        until = time.monotonic() + MARGIN + more
         try:
-            return (yield from asked(words, self.spec.key, self._server, until, is_repeatable))
+            return (yield from asked(words, self.spec.key, self._server, is_repeatable, more))
         except Refused as error:
             if error.code != "NOTHELD":
                 raise

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from concurrent import futures
-from typing import Any, Callable, Deque, Dict, List, Literal, Optional, Set, Union
+from typing import Any, Callable, Deque, Dict, List, Literal, NoReturn, Optional, Set, Union
 
 import redis
 import redis.exceptions as library
@@ -18,10 +18,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, all_shared, log_error
+from ._delay import BaseQueue, Consumer, Job, Pending, Value
 from ._info import LockInfo
+from ._latch import BaseLatch
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._spec import Key, check_positive
-from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Attempt, Pause, State, Steps, forced, give_up, inspected, log
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Attempt, Do, Pause, State, Steps, forced, give_up, inspected, log
 from .errors import Cancelled, Closed
 
 WORKERS = 8  # how many threads release and renew at one server
@@ -132,6 +134,8 @@ def _run(pool: _Pool, operations: Operations, pause: Optional[Callable[[float], 
                 result = _is_usable(step.connection)
             elif isinstance(step, Open):
                 result = pool.open(step)
+            elif isinstance(step, Do):
+                result = step.call()
             elif isinstance(step, Await):
                 result = _has_happened(step.event, step.until - time.monotonic())
             elif pause:
@@ -301,7 +305,7 @@ class _Shared(Shared):
         super().begin()
         self._local = threading.local()
         self.keeper = _Keeper()
-        self.waits: Set[_Acquisition] = set()
+        self.waits: Set[_Wait] = set()
         self.watches: Set[Link] = set()
         self.cleanups: Set[_Job] = set()
 
@@ -371,6 +375,14 @@ class Locks(BaseLocks["Lock", "Hold", Literal[False]]):
         self._lock_class, self._shared = Lock, _Shared(client, source, max_block, connect_timeout)
         weakref.finalize(self, self._shared.collected).atexit = False
 
+    def latch(self, key: Key) -> "Latch":
+        """A latch, for which any number of clients wait until it has been counted down."""
+        return Latch(self, key)
+
+    def delayed_queue(self, list: Key) -> "DelayedQueue":
+        """The delayed queue of this list."""
+        return DelayedQueue(self, list)
+
     def close(self, *, timeout: float = 5.0) -> None:
         """Ends all waits with Closed, releases all locks that are held, and closes connections and threads, within
         `timeout` s. What is not released by then is not renewed any more."""
@@ -404,27 +416,80 @@ class Cancellation:
         self._calls.discard(call)
 
 
-class _Acquisition:
-    """An attempt that may be cancelled by another thread, or by a signal handler of its own: there are no locks."""
+class _Wait:
+    """Steps that may be cancelled by another thread, or by a signal handler of its own: there are no locks."""
 
-    def __init__(self, lock: "Lock", attempt: Attempt):
-        self._lock, self._shared, self.attempt = lock, lock._shared, attempt
-        self.link = Link(lock._shared.pool, attempt.spec.key)
+    def __init__(self, shared: _Shared, key: Key, steps: Steps, named: str):
+        self._shared, self._named = shared, named
+        self.link = Link(shared.pool, key)
+        self._steps = steps
         self._stopped: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._outcome: Dict[str, str] = {}
-        self._giving_up: Optional[_Job] = None
-        self._has_ended = False  # the request has its reply, or no connection any more
 
     def _is(self, outcome: str) -> bool:
         """Whether this is the outcome. The first one is; setdefault() is atomic."""
         return self._outcome.setdefault("", outcome) == outcome
+
+    def _answer(self) -> Any:
+        return _run(self._shared.pool, self.link.run(self._steps), self._pause)
+
+    def run(self) -> Any:
+        try:
+            with self.link:
+                answer = None if self._outcome else self._answer()
+            if self._is("ended"):
+                return answer
+        except Exception:
+            if self._is("failed"):
+                raise
+        raise self._cancelled()
+
+    def _cancelled(self) -> Exception:
+        return Closed() if self._shared.is_closed else Cancelled(f"{self._named}: the wait was cancelled")
+
+    def cancel(self) -> None:
+        if self._is("cancelled"):
+            self._stopped.put(None)
+            _stop(self.link)
+
+    def _pause(self, seconds: float) -> None:
+        try:
+            self._stopped.get(timeout=seconds)
+        except queue.Empty:
+            pass
+
+    def result(self, cancel: Optional[Cancellation]) -> Any:
+        """Executes it, until it is cancelled or the Locks are closed."""
+        shared = self._shared
+        shared.keeper.begin()
+        shared.waits.add(self)
+        try:
+            if cancel:
+                cancel._add(self.cancel)
+            if shared.is_closed:
+                self.cancel()
+            return self.run()
+        finally:
+            shared.waits.discard(self)
+            if cancel:
+                cancel._remove(self.cancel)
+
+
+class _Acquisition(_Wait):
+    """An attempt to acquire a lock."""
+
+    def __init__(self, lock: "Lock", attempt: Attempt):
+        super().__init__(lock._shared, attempt.spec.key, attempt.run(), attempt.spec.named)
+        self._lock, self.attempt = lock, attempt
+        self._giving_up: Optional[_Job] = None
+        self._has_ended = False  # the request has its reply, or no connection any more
 
     def run(self) -> "Hold":
         """Without a hold nothing is left on the server, or will be soon."""
         attempt, state = self.attempt, None
         try:
             # Without a request, if it was cancelled before it began.
-            answer = None if self._outcome else _run(self._shared.pool, self.link.run(attempt.run()), self._pause)
+            answer = None if self._outcome else self._answer()
             if answer is not None and self._is("granted"):
                 state = State(attempt.spec, attempt.owner, answer, attempt.sent, self._shared.pool)
                 hold = Hold(self._lock, state)
@@ -440,7 +505,7 @@ class _Acquisition:
                 self._end(is_interrupted=bool(state) or not isinstance(error, Exception))
                 raise
         self._end(is_interrupted=True)
-        raise Closed() if self._shared.is_closed else Cancelled(f"{attempt.spec.named}: the wait was cancelled")
+        raise self._cancelled()
 
     def _end(self, is_interrupted: bool) -> None:
         """Without a hold."""
@@ -464,11 +529,17 @@ class _Acquisition:
         steps = give_up(self.attempt, lambda: self._has_ended)
         self._giving_up = self._shared.start(self.attempt.spec.key, steps, self.attempt.spec.named)
 
-    def _pause(self, seconds: float) -> None:
-        try:
-            self._stopped.get(timeout=seconds)
-        except queue.Empty:
-            pass
+
+class _Consumption(_Wait):
+    """A consumer, which ends when its job has been settled."""
+
+    def __init__(self, shared: _Shared, consumer: Consumer):
+        super().__init__(shared, consumer.key, consumer.run(), consumer.named)
+        self._consumer = consumer
+
+    def cancel(self) -> None:
+        self._consumer.is_stopped = True
+        super().cancel()
 
 
 class Lock(BaseLock["Hold"]):
@@ -480,23 +551,12 @@ class Lock(BaseLock["Hold"]):
         """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. `cancel`: a Cancellation. Raises
         NotAcquired, Cancelled, Closed, Deadlock, NoReplicas, Refused, or redis-py's error if no connection was ever
         possible, or if a try had no reply."""
-        shared, acquisition, again = self._shared, _Acquisition(self, self._attempt(wait)), self._again()
+        acquisition, again = _Acquisition(self, self._attempt(wait)), self._again()
         if again:
             again._begin()
             return again
-        shared.keeper.begin()
-        shared.waits.add(acquisition)
-        try:
-            if cancel:
-                cancel._add(acquisition.cancel)
-            if shared.is_closed:
-                acquisition.cancel()
-            hold = acquisition.run()
-        finally:
-            shared.waits.discard(acquisition)
-            if cancel:
-                cancel._remove(acquisition.cancel)
-        if shared.is_closed:  # close() may not have seen the hold
+        hold: Hold = acquisition.result(cancel)
+        if self._shared.is_closed:  # close() may not have seen the hold
             try:
                 hold.release()
             except Exception as error:
@@ -560,7 +620,7 @@ class Hold(BaseHold):
         self._check_process()
         schedule = self._state.schedule
         try:
-            self._shared.send(self._state.spec.key, self._state.renew(lease))
+            self._shared.ask(self._state.spec.key, self._state.renew(lease))
         finally:
             if self._state.schedule != schedule:
                 self._keep()
@@ -570,7 +630,7 @@ class Hold(BaseHold):
         If there is no reply, the command may have been executed: it is not sent again. Of a multi-key lock, the first key
         is checked. Raises NotHeld, or Refused for an error reply."""
         self._check_process()
-        return self._shared.send(self._state.spec.key, self._state.guarded([command, *args]))
+        return self._shared.ask(self._state.spec.key, self._state.guarded([command, *args]))
 
     def __enter__(self) -> "Hold":
         return self
@@ -628,6 +688,59 @@ def _watch(shared: _Shared, state: State, key: Key, block: float, link: Link, is
             link.drop()  # the server renews the lease for as long as this connection is open
         else:
             link.close()
+
+
+class Latch(BaseLatch):
+    """A latch: it is closed while its number is greater than 0, and opens when that has been counted down. One that was never
+    set is open."""
+
+    def set(self, count: int, *, lease: Optional[float] = None) -> None:
+        """Sets the number; 0 opens the latch. With `lease`, in seconds, it opens after this time at the latest. Without a
+        reply it is not sent again, and redis-py's error is raised."""
+        self._set(count, lease)
+
+    def count_down(self, by: int = 1) -> int:
+        """Returns the number that is left. Without a reply it is not sent again, and redis-py's error is raised."""
+        return int(self._count_down(by))
+
+    def count(self) -> int:
+        """The number that is left; 0 if it is open."""
+        return self._number(self._ask("GET", self.key))
+
+    def wait(self, *, wait: Optional[float] = None, cancel: Optional[Cancellation] = None) -> bool:
+        """Waits until it is open, as for a lock. Returns False if it is not open in time. Raises Cancelled, Closed, Refused,
+        or redis-py's error if no connection was ever possible, or if a try had no reply."""
+        attempt = self._attempt(wait)
+        return bool(_Wait(self._shared, self.key, attempt.run(), attempt.spec.named).result(cancel))
+
+
+class DelayedQueue(BaseQueue):
+    """A delayed queue: the server pushes its elements to a list when they are due."""
+
+    def push(self, value: Value, delay: float, *, id: Optional[Key] = None) -> str:
+        """Pushes a value to the list in `delay` seconds. Returns its id. A pending element with this id is replaced. Without
+        an id the command is not sent again if there is no reply, and redis-py's error is raised."""
+        return str(self._ask(self._push(value, delay, id)))
+
+    def cancel(self, id: Key) -> bool:
+        """Removes a pending element. Returns whether it was pending: otherwise it has been delivered, or was never pushed."""
+        return bool(self._ask(self._cancelled(id)))
+
+    def list(self, count: Optional[int] = None) -> List[Pending]:
+        """The elements that are due next: 10, or `count`."""
+        found: List[Pending] = self._ask(self._listed(count))
+        return found
+
+    def consume(self, handler: Callable[[Job], Any], *, timeout: float = 60.0, max_tries: int = 5, backoff: float = 1.0,
+                cancel: Optional[Cancellation] = None) -> NoReturn:  # fmt: skip
+        """Passes each element of the list to `handler`, one after the other, until `cancel` is cancelled (Cancelled) or the
+        Locks are closed (Closed); the handler then runs to its end. A try that has not ended after `timeout` s, because the
+        program died for instance, is repeated by any consumer; one that raises is repeated after `backoff` s, and then after
+        twice as long each time. After `max_tries` the value is moved to another list. Raises Refused if the server refuses
+        the commands, or redis-py's error if no connection was ever possible."""
+        consumer = self._consumer(handler, timeout, max_tries, backoff)
+        _Consumption(self._shared, consumer).result(cancel)
+        raise Closed()
 
 
 Lock._hold_class = Hold

@@ -5,7 +5,7 @@ import inspect
 import sys
 import time
 import weakref
-from typing import Any, Awaitable, Dict, Optional, Set, Union
+from typing import Any, Awaitable, Callable, Dict, List, NoReturn, Optional, Set, Union
 
 import redis.asyncio
 import redis.exceptions as library
@@ -13,10 +13,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, log_error
+from ._delay import BaseQueue, Job, Pending, Value
 from ._info import LockInfo
+from ._latch import BaseLatch
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._spec import Key, check_positive
-from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, State, Steps, forced, give_up, inspected, log
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Do, State, Steps, forced, give_up, inspected, log
 from .errors import Closed
 
 if sys.version_info >= (3, 11, 3):
@@ -24,7 +26,7 @@ if sys.version_info >= (3, 11, 3):
 else:
     from async_timeout import timeout  # type: ignore[import-not-found, no-redef, unused-ignore] # redis-py needs it, too
 
-__all__ = ["Hold", "Lock", "Locks"]
+__all__ = ["DelayedQueue", "Hold", "Latch", "Lock", "Locks"]
 
 _callbacks: "Set[asyncio.Future[Any]]" = set()  # asyncio itself does not keep tasks
 
@@ -143,6 +145,8 @@ async def _run(pool: _Pool, operations: Operations) -> Any:
                 result = await _is_usable(step.connection)
             elif isinstance(step, Open):
                 result = await pool.open(step)
+            elif isinstance(step, Do):
+                result = await step.call()
             elif isinstance(step, Await):
                 result = bool((await asyncio.wait({step.event}, timeout=max(0.0, step.until - time.monotonic())))[0])
             else:
@@ -214,6 +218,36 @@ class _Shared(Shared):
         self.is_closed = True
         self.from_anywhere(lambda: self.track(self.ended(5.0), _callbacks))
 
+    async def ask(self, key: Key, steps: Steps) -> Any:
+        self.attach()
+        return await super().ask(key, steps)
+
+    async def wait(self, key: Key, steps: Steps, is_settling: Callable[[], bool] = lambda: False) -> Any:
+        """Executes steps in a task of their own, until this one is cancelled or the Locks are closed; later, if they must not
+        be interrupted then."""
+        self.attach()
+        if self.is_closed:
+            raise Closed()
+        link, closed = Link(self.pool, key), asyncio.get_running_loop().create_future()
+
+        async def work() -> Any:
+            with link:
+                return await _run(self.pool, link.run(steps))
+
+        task = self.track(work(), self.cleanups)
+        self.waits.add(closed)
+        try:
+            await asyncio.wait({task, closed}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else closed.result()
+        finally:
+            self.waits.discard(closed)
+            closed.cancel()
+            if not task.done():
+                link.is_stopped = True
+                if not is_settling():
+                    task.cancel()
+                await asyncio.wait({task}, timeout=GIVE_UP_WITHIN)
+
     async def close(self, limit: float) -> None:
         if limit != 0:
             check_positive("timeout", limit)
@@ -257,6 +291,14 @@ class Locks(BaseLocks["Lock", "Hold", bool]):
         self._lock_class = Lock
         self._shared = _Shared(client, (found.connection_class, found.connection_kwargs), max_block, connect_timeout)
         weakref.finalize(self, self._shared.collected).atexit = False
+
+    def latch(self, key: Key) -> "Latch":
+        """A latch, for which any number of clients wait until it has been counted down."""
+        return Latch(self, key)
+
+    def delayed_queue(self, list: Key) -> "DelayedQueue":
+        """The delayed queue of this list."""
+        return DelayedQueue(self, list)
 
     async def close(self, *, timeout: float = 5.0) -> None:
         """Ends all waits with Closed, releases all locks that are held, and closes connections and tasks, within
@@ -330,18 +372,15 @@ class Lock(BaseLock["Hold"]):
 
     async def locked(self) -> bool:
         """Whether any owner holds one of its keys; of a semaphore, any permit."""
-        self._shared.attach()
         return bool((await self._ask(inspected(self._spec, self._shared.pool, 0))).holders)
 
     async def info(self) -> LockInfo:
         """Who holds it, and who waits for it."""
-        self._shared.attach()
         found: LockInfo = await self._ask(inspected(self._spec, self._shared.pool, 10))
         return found
 
     async def force(self) -> bool:
         """For operators: frees it, whoever holds it, and returns whether it was held. Its holder may still be working."""
-        self._shared.attach()
         return bool(await self._ask(forced(self._spec, self._shared.pool)))
 
     async def __aenter__(self) -> "Hold":
@@ -395,10 +434,9 @@ class Hold(BaseHold):
     async def renew(self, lease: Optional[float] = None) -> None:
         """Renews the lease now; with `lease`, in seconds, this one applies from now on. Raises NotHeld if it was lost."""
         self._check_process()
-        self._shared.attach()
         schedule = self._state.schedule
         try:
-            await self._shared.send(self._state.spec.key, self._state.renew(lease))
+            await self._shared.ask(self._state.spec.key, self._state.renew(lease))
         finally:
             if self._state.schedule != schedule:
                 self._keep()
@@ -408,8 +446,7 @@ class Hold(BaseHold):
         If there is no reply, the command may have been executed: it is not sent again. Of a multi-key lock, the first key
         is checked. Raises NotHeld, or Refused for an error reply."""
         self._check_process()
-        self._shared.attach()
-        return await self._shared.send(self._state.spec.key, self._state.guarded([command, *args]))
+        return await self._shared.ask(self._state.spec.key, self._state.guarded([command, *args]))
 
     async def __aenter__(self) -> "Hold":
         if self._cancel_on_loss:
@@ -466,6 +503,74 @@ async def _watch(shared: _Shared, state: State, key: Key, block: float, link: Li
             link.drop()  # the server renews the lease for as long as this connection is open
         else:
             link.close()
+
+
+class Latch(BaseLatch):
+    """A latch: it is closed while its number is greater than 0, and opens when that has been counted down. One that was never
+    set is open."""
+
+    async def set(self, count: int, *, lease: Optional[float] = None) -> None:
+        """Sets the number; 0 opens the latch. With `lease`, in seconds, it opens after this time at the latest. Without a
+        reply it is not sent again, and redis-py's error is raised."""
+        await self._set(count, lease)
+
+    async def count_down(self, by: int = 1) -> int:
+        """Returns the number that is left. Without a reply it is not sent again, and redis-py's error is raised."""
+        return int(await self._count_down(by))
+
+    async def count(self) -> int:
+        """The number that is left; 0 if it is open."""
+        return self._number(await self._ask("GET", self.key))
+
+    async def wait(self, *, wait: Optional[float] = None) -> bool:
+        """Waits until it is open, as for a lock. Returns False if it is not open in time. Raises Closed, Refused, or
+        redis-py's error if no connection was ever possible, or if a try had no reply."""
+        return bool(await self._shared.wait(self.key, self._attempt(wait).run()))
+
+
+class DelayedQueue(BaseQueue):
+    """A delayed queue: the server pushes its elements to a list when they are due."""
+
+    async def push(self, value: Value, delay: float, *, id: Optional[Key] = None) -> str:
+        """Pushes a value to the list in `delay` seconds. Returns its id. A pending element with this id is replaced. Without
+        an id the command is not sent again if there is no reply, and redis-py's error is raised."""
+        return str(await self._ask(self._push(value, delay, id)))
+
+    async def cancel(self, id: Key) -> bool:
+        """Removes a pending element. Returns whether it was pending: otherwise it has been delivered, or was never pushed."""
+        return bool(await self._ask(self._cancelled(id)))
+
+    async def list(self, count: Optional[int] = None) -> List[Pending]:
+        """The elements that are due next: 10, or `count`."""
+        found: List[Pending] = await self._ask(self._listed(count))
+        return found
+
+    async def consume(self, handler: Callable[[Job], Any], *, timeout: float = 60.0, max_tries: int = 5,
+                      backoff: float = 1.0) -> NoReturn:  # fmt: skip
+        """Passes each element of the list to `handler`, a function or a coroutine function, one after the other, until this
+        task is cancelled or the Locks are closed (Closed). The handler is then cancelled, and its element pushed back. A try
+        that has not ended after `timeout` s, because the program died for instance, is repeated by any consumer; one that
+        raises is repeated after `backoff` s, and then after twice as long each time. After `max_tries` the value is moved to
+        another list. Raises Refused if the server refuses the commands, or redis-py's error if no connection was ever
+        possible."""
+
+        async def handle(job: Job) -> None:
+            try:
+                result = handler(job)
+                if inspect.isawaitable(result):
+                    await result
+            except asyncio.CancelledError as error:
+                if not consumer.is_stopped:
+                    raise RuntimeError("the handler was cancelled, but not by its consumer") from error
+                raise
+
+        def is_settling() -> bool:
+            consumer.is_stopped = True
+            return consumer.is_settling
+
+        consumer = self._consumer(handle, timeout, max_tries, backoff)
+        await self._shared.wait(self.key, consumer.run(), is_settling)
+        raise Closed()
 
 
 Lock._hold_class = Hold

@@ -41,6 +41,7 @@ def do(request):
     """Awaits what a method of asyncio returns."""
     if request.param == "sync":
         found = lambda result: result  # noqa: E731
+        found.is_asyncio = False
         found.locks = lambda server, **settings: Locks(redis.Redis(port=server.port), **settings)
         yield found
         return
@@ -48,6 +49,7 @@ def do(request):
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     found = lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(60)  # noqa: E731
+    found.loop, found.is_asyncio = loop, True
     found.locks = lambda server, **settings: aio.Locks(redis.asyncio.Redis(port=server.port), **settings)
     yield found
     loop.call_soon_threadsafe(loop.stop)

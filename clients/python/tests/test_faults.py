@@ -154,7 +154,7 @@ def test_a_session_whose_lease_expired_by_the_clock_is_not_kept(server, locks):
     lost = threading.Event()
     hold = locks.lock("k", session=True, lease=2, on_lost=lambda _: lost.set()).acquire()
     hold._state.until = 0  # the process was stopped
-    hold._state.confirm = lambda _: None
+    hold._state.confirm = lambda *_: None
     assert lost.wait(60)
     wait_free(server, "k")
 
