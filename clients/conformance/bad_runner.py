@@ -34,9 +34,20 @@ and semaphores.
     trusting   a session's connection is trusted for as long as nothing closes it
     narrow     only some connections are opened at a time
     owned      a cancelled wait ends when its own connection does
+    anew       a lock that is entered again is acquired again
+    enters     another task of the process enters, too
+    blind      neither waiters nor what a dead consumer has left are seen
+    lasting    a renewal with a lease repeats the previous lease
+    optimist   a shorter lease does not end by the program's clock
+    repeats    a count or a guarded command is sent again when its reply was lost
+    gives_up   a wait for a latch ends with its connection
+    drops      an element whose removal is sent again is taken for another consumer's
+    uncounted  tries are not counted
+    endless    a job is tried for ever
+    forgetful  a job is not made pending again before it is begun
+    twofold    each push is sent twice
 """
 
-import contextlib
 import json
 import os
 import socket
@@ -45,24 +56,18 @@ import threading
 import time
 
 import redis
+from bad_base import FAULT, LOST, Failure, connection_to, interrupt, log, write
+from bad_queue import Consumer, Latch, Queue
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-FAULT = sys.argv[1]
-LOST = (redis.ConnectionError, redis.TimeoutError)
 LATE = 0.05  # s
 _COMMANDS = {"fair": "LOCK.FAIR", "semaphore": "LOCK.SEMAPHORE"}
 _NAMES = {"fair": "fair lock", "semaphore": "semaphore"}
 
 
-class Failure(Exception):
-    def __init__(self, code, text=""):
-        super().__init__(code)
-        self.code, self.text = code, text
-
-
-def log(text):
-    print(text, file=sys.stderr, flush=True)
+def _fields(entries, *names):
+    return [{name: value.decode() if isinstance(value := one[name.encode()], bytes) else value for name in names} for one in entries]
 
 
 class Hold:
@@ -93,6 +98,7 @@ class Hold:
             (kind == "semaphore" and not 1 <= permits <= limit, f"permits must be from 1 to the limit of {limit}, not {permits}"),
             (permits and kind != "semaphore", "permits: only a semaphore has permits"),
             (kind == "read" and self.lock.get("fenced"), "fenced: a read lock has no fencing token"),
+            (kind == "semaphore" and self.lock.get("reentrant"), "reentrant: a semaphore cannot be entered again"),
         ):
             if bad:
                 raise Failure("bad_option", text)
@@ -177,6 +183,8 @@ class Hold:
             raise Failure("not_acquired", f"{self.named} was not acquired within {self.wait_ms / 1000:g} s: {problem}")
         info = self.runner.connection(1).execute_command("LOCK.INFO", self.key) or {b"holders": []}
         owners = [one[b"owner"].decode() for one in info[b"holders"]]
+        mine = self.owner.rpartition(":")[0]
+        owners = [f"{owner} (this process)" if owner.startswith(mine) else owner for owner in owners]
         others = len(owners) - 2
         held = " and ".join(owners) if others < 1 else f"{', '.join(owners[:2])} and {others} others"
         within = f" within {self.wait_ms / 1000:g} s" if self.wait_ms else ""
@@ -213,7 +221,11 @@ class Hold:
             threading.Thread(target=self._watch, daemon=True).start()
 
     def _renew(self):
-        while not self.ended.wait(self._lease() / 3000):
+        renewed = time.monotonic()
+        while not self.ended.wait(0.02):
+            if time.monotonic() - renewed < self._lease() / 3000:  # which the program may change meanwhile
+                continue
+            renewed = time.monotonic()
             client = self.runner.connection(2) if FAULT in ("hog", "leaks") else self.runner.short
             self.runner.left += [client] if FAULT == "leaks" else []
             try:
@@ -252,6 +264,40 @@ class Hold:
             if self.lock.get("watch") == "raise" and FAULT != "swallows":
                 log(f"{self.named}: error in the callback for its loss\nValueError: the callback fails")
 
+    def renew(self, lease_ms):
+        if lease_ms is not None and (lease_ms <= 0 or self.lock.get("session")):
+            raise Failure("bad_option", f"lease must be greater than 0, not {lease_ms / 1000:g}, and a session has none")
+        if lease_ms and FAULT != "lasting":
+            self.lock["lease_ms"] = lease_ms
+            until = time.monotonic() + lease_ms / 1000
+            self.until = max(self.until, until) if FAULT == "optimist" else min(self.until, until)
+        lease = ["SESSION"] if self.lock.get("session") else ["PX", self._lease()]
+        link = self.link if self.lock.get("session") else self.runner.short
+        self._held("LOCK.RENEW", link, lease)
+        self.until = time.monotonic() + self._lease() / 1000 if FAULT != "optimist" else self.until
+
+    def guard(self, command):
+        for attempt in range(2):
+            try:
+                reply = self._held("LOCK.GUARD", self.runner.short, command)
+                return reply.decode() if isinstance(reply, bytes) else reply
+            except Failure as failure:
+                if failure.code != "connection" or FAULT != "repeats" or attempt:
+                    raise
+
+    def _held(self, command, link, words):
+        try:
+            with self.using:
+                return link.execute_command(command, self.key, self.owner, *words)
+        except LOST as error:
+            raise Failure("connection", str(error)) from None
+        except redis.ResponseError as error:
+            if not str(error).startswith("NOTHELD"):
+                raise Failure("refused", str(error)) from None
+            self.is_lost = True
+            self.ended.set()
+            raise Failure("not_held", f"{self.named} is not held") from None
+
     def cancel(self):
         self.is_cancelled = True
         if FAULT == "no_cancel":
@@ -263,10 +309,8 @@ class Hold:
 
     def interrupt(self):
         """Ends what waits for a reply on its connection."""
-        for connection in list(self.link.connection_pool._in_use_connections if self.link else ()):
-            if connection._sock and FAULT != "shared":
-                with contextlib.suppress(OSError):  # it is closed already
-                    connection._sock.shutdown(socket.SHUT_RDWR)
+        if FAULT != "shared":
+            interrupt(self.link)
 
     def _give_up(self):
         permits = ["PERMITS", self.lock["permits"]] if self.lock["kind"] == "semaphore" else []
@@ -315,11 +359,10 @@ class Runner:
     def __init__(self):
         self.holds, self.leaves, self.ids = {}, {}, {}
         self.has_connected = self.is_closed = self.was_greedy = False
-        self.left, self.opening = [], threading.Lock()
+        self.left, self.opening, self.entered = [], threading.Lock(), None
 
     def connection(self, timeout=None):
-        times = {"socket_timeout": timeout, "socket_connect_timeout": timeout or 1}
-        return redis.Redis(port=self.port, protocol=3, max_connections=1, retry=Retry(NoBackoff(), 0), **times)
+        return connection_to(self.port, timeout)
 
     def connect(self, request):
         if request.get("max_block_ms") == 0 and FAULT != "unchecked":
@@ -335,6 +378,8 @@ class Runner:
         self.short = redis.Redis(connection_pool=pool)
 
     def acquire(self, request):
+        if FAULT == "enters" and request["lock"].get("reentrant") and self.entered:
+            return {"owner": self.entered.owner, "token": None}
         hold = self.holds[request["as"]] = Hold(self, request)
         self.ids[request["as"]] = request["id"]
         return hold.acquire()
@@ -347,6 +392,83 @@ class Runner:
 
     def release(self, request):
         self.holds[request["as"]].release()
+
+    def reenter(self, request):
+        holds = []
+        try:
+            for _ in range(request["times"]):
+                if holds and request["lock"].get("reentrant") and FAULT != "anew":
+                    holds.append(holds[0])
+                else:
+                    holds.append(Hold(self, request))
+                    holds[-1].acquire()
+        except Failure:
+            for hold in holds[:-1]:
+                hold.release()
+            raise
+        self.entered = holds[0]
+        write({"event": "inside", "id": request["id"]})
+        self.leaves[request["id"]].wait()
+        self.entered = None
+        for hold in {hold.owner: hold for hold in holds}.values():
+            hold.release()
+        return {"owners": [hold.owner for hold in holds]}
+
+    def _ask(self, request, command, *words):
+        """The command's replies for each of the lock's keys."""
+        try:
+            return {key: self.connection(2).execute_command(command, key, *words) for key in request["lock"]["keys"]}
+        except LOST as error:
+            raise Failure("connection", str(error)) from None
+        except redis.ResponseError as error:
+            raise Failure("refused", str(error)) from None
+
+    def locked(self, request):
+        return {"locked": any(info and info[b"holders"] for info in self._ask(request, "LOCK.INFO", "COUNT", 0).values())}
+
+    def info(self, request):
+        [(key, info)] = self._ask(request, "LOCK.INFO").items()
+        info = info or {b"holders": [], b"waiters": [], b"waiting": 0}
+        holders = [{"key": key, **one} for one in _fields(info[b"holders"], "owner", "mode", "holds")]
+        waiters = [{"key": key, **one, "fair": bool(one["fair"])} for one in _fields(info[b"waiters"], "owner", "mode", "fair")]
+        return {"holders": holders, "waiting": info[b"waiting"], "waiters": [] if FAULT == "blind" else waiters}
+
+    def force(self, request):
+        return {"forced": any(self._ask(request, "LOCK.FORCE").values())}
+
+    def renew(self, request):
+        self.holds[request["as"]].renew(request["lease_ms"])
+
+    def guard(self, request):
+        return {"reply": self.holds[request["as"]].guard(request["command"])}
+
+    def latch_set(self, request):
+        Latch(self, request).set(request["count"], request["lease_ms"])
+
+    def latch_down(self, request):
+        return {"left": Latch(self, request).down(request["by"])}
+
+    def latch_count(self, request):
+        return {"count": Latch(self, request).count()}
+
+    def latch_wait(self, request):
+        latch = self.holds[request["as"]] = Latch(self, request)
+        self.waits.append(latch)
+        return {"open": latch.wait(request["wait_ms"])}
+
+    def delay_push(self, request):
+        return {"item": Queue(self, request).push(request["value"], request["delay_ms"], request["item"])}
+
+    def delay_cancel(self, request):
+        return {"cancelled": Queue(self, request).cancel(request["item"])}
+
+    def delay_list(self, request):
+        return {"items": Queue(self, request).list()}
+
+    def consume(self, request):
+        consumer = self.holds[request["as"]] = Consumer(self, request, self.leaves[request["id"]])
+        self.waits.append(consumer)
+        consumer.run()
 
     def close(self, request):
         if FAULT == "unclosed" or self.is_closed:
@@ -423,14 +545,6 @@ class Runner:
 
     def leave(self, request):
         self.leaves[request["of"]].set()
-
-
-_writing = threading.Lock()
-
-
-def write(message):
-    with _writing:
-        print(json.dumps(message), flush=True)
 
 
 def play(runner, request):

@@ -25,6 +25,10 @@ def _info(answer):
     return {**info, "holders": [_map(one) for one in info["holders"]], "waiters": [_map(one) for one in info["waiters"]]}
 
 
+def _single(server):
+    return {"kind": "single", "port": server.port}
+
+
 class Wire(CommandProxy):
     """A proxy that can also swallow what single connections carry, as a network that has lost their state."""
 
@@ -75,8 +79,8 @@ class Place:
     """One server, without a proxy."""
 
     def __init__(self, make_server, launch, config):
-        self.servers, self.wire, self._stopped = [make_server(**config)], None, set()
-        self.to = {"kind": "single", "port": self.servers[0].port}
+        self.servers, self.wires, self._stopped = [make_server(**config)], [], set()
+        self.to = _single(self.servers[0])
 
     def key(self, name):
         return name
@@ -85,11 +89,27 @@ class Place:
         """A key of another node, if there are several."""
         return self.key(name)
 
+    def keys_in_order(self, name):
+        """Three keys; in a cluster one of each node, in the order of their slots."""
+        return [self.key(f"{name}-{number}") for number in (1, 2, 3)]
+
+    def factories(self):
+        """The lock factories that each process begins with: what each is connected to."""
+        return {"main": self.to}
+
+    def to_server(self, number):
+        """What a lock factory on this one server is connected to."""
+        return _single(self.servers[number])
+
     def say(self, server, command):
         return server.control.execute_command(*command)
 
-    def lock_info(self, key):
-        return _info(self.say(self.servers[0], ["LOCK.INFO", key]))
+    def lock_info(self, key, server):
+        return _info(self.say(server, ["LOCK.INFO", key]))
+
+    def lock_infos(self, key):
+        """LOCK.INFO of each server that may have the key."""
+        return [self.lock_info(key, server) for server in self.servers[:1]]
 
     def live(self):
         return [server for server in self.servers if server.is_running()]
@@ -132,7 +152,7 @@ class Bare(Place):
     def __init__(self, make_server, launch, config):
         super().__init__(lambda **settings: make_server(load_module=False, **settings), launch, config)
 
-    def lock_info(self, key):
+    def lock_info(self, key, server):
         return None
 
     def masters(self):
@@ -143,7 +163,7 @@ class Nothing(Bare):
     """A port on which no process listens."""
 
     def __init__(self, make_server, launch, config):
-        self.servers, self.wire, self._stopped = [], None, set()
+        self.servers, self.wires, self._stopped = [], [], set()
         self.to = {"kind": "single", "port": free_port()}
 
 
@@ -152,16 +172,18 @@ class Wired(Place):
 
     def __init__(self, make_server, launch, config):
         super().__init__(make_server, launch, config)
-        self.wire = Wire(self.servers[0].port)
-        self.to = {"kind": "single", "port": self.wire.port}
+        self.wires = [Wire(self.servers[0].port)]
+        self.to = _single(self.wires[0])
 
     def heal(self):
         super().heal()
-        self.wire.heal()
+        for wire in self.wires:
+            wire.heal()
 
     def end(self):
         super().end()
-        self.wire.__exit__()
+        for wire in self.wires:
+            wire.__exit__()
 
 
 class Addressed(Wired):
@@ -172,8 +194,8 @@ class Addressed(Wired):
         self.servers.append(self.servers[0].start_replica())
         self._master = self.servers[0]
 
-    def lock_info(self, key):
-        return _info(self.say(self._master, ["LOCK.INFO", key]))
+    def lock_info(self, key, server):
+        return super().lock_info(key, self._master)
 
     def life(self, server, what):
         if what != "promote":
@@ -182,7 +204,7 @@ class Addressed(Wired):
         old, self._master = self._master, server
         wait_for_sync(old, server)
         self.say(server, ["REPLICAOF", "NO", "ONE"])
-        self.wire.target = server.port
+        self.wires[0].target = server.port
         self.say(old, ["REPLICAOF", HOST, server.port])
 
 
@@ -194,11 +216,42 @@ class Replicated(Place):
         self.servers.append(self.servers[0].start_replica())
 
 
+class Independent(Wired):
+    """Servers `a`, `b`, … that know nothing of each other, each behind a proxy, and `main`, a further one without a proxy,
+    which takes part in no lock."""
+
+    COUNT = 3
+
+    def __init__(self, make_server, launch, config):
+        self.servers, self._stopped = [make_server(**config) for _ in range(self.COUNT + 1)], set()
+        # In the order of the ports, which names the servers in the programs.
+        self.wires = sorted((Wire(server.port) for server in self.servers[:-1]), key=lambda wire: wire.port)
+        for wire, server in zip(self.wires, self.servers, strict=False):
+            wire.target = server.port
+        self.to = _single(self.servers[-1])
+
+    def factories(self):
+        return {"main": self.to, **{name: _single(wire) for name, wire in zip("abcde", self.wires, strict=False)}}
+
+    def to_server(self, number):
+        return _single(self.wires[number])
+
+    def lock_infos(self, key):
+        return [self.lock_info(key, server) for server in self.live()]
+
+    def replicas(self):
+        return []
+
+
+class FiveIndependent(Independent):
+    COUNT = 5
+
+
 class Cluster(Place):
     """Three masters; the first has a replica, which can take over its slots. `node`: the node whose keys the scenario uses."""
 
     def __init__(self, make_server, launch, config):
-        self.wire, self._stopped, self.node = None, set(), 0
+        self.wires, self._stopped, self.node = [], set(), 0
         self.servers = [make_server(cluster_enabled="yes", cluster_node_timeout=scaled_ms(2000), **config) for _ in range(4)]
         self._ask_all("CONFIG", "SET", "cluster-allow-replica-migration", "no")
         self._begin()
@@ -237,6 +290,9 @@ class Cluster(Place):
     def key_elsewhere(self, name):
         return self._key(name, 2 if self.node != 2 else 0)
 
+    def keys_in_order(self, name):
+        return [self._key(name, node) for node in (0, 1, 2)]
+
     def _key(self, name, node):
         keyslot = self.servers[1].control.execute_command
         third = LAST_SLOT // 3
@@ -251,7 +307,7 @@ class Cluster(Place):
     def replicas(self):
         return self.servers[3:]
 
-    def lock_info(self, key):
+    def lock_info(self, key, server):
         return _info(self._client.call(key, "LOCK.INFO", key))
 
     def life(self, server, what):
@@ -276,7 +332,7 @@ class Sentinels(Place):
     """A master and two replicas, which three Sentinels monitor."""
 
     def __init__(self, make_server, launch, config):
-        self._group, self.wire, self._stopped = SentinelGroup(launch, make_server, **config), None, set()
+        self._group, self.wires, self._stopped = SentinelGroup(launch, make_server, **config), [], set()
         self.servers = self._group.servers
         self._master, self.sentinels = self.servers[0], self._group.sentinels
         for sentinel in self.sentinels:
@@ -301,4 +357,15 @@ class Sentinels(Place):
         assert not problems, "\n".join(problems)
 
 
-PLACES = {"single": Place, "bare": Bare, "nothing": Nothing, "wire": Wired, "address": Addressed, "replicas": Replicated, "cluster": Cluster, "sentinel": Sentinels}
+PLACES = {
+    "single": Place,
+    "bare": Bare,
+    "nothing": Nothing,
+    "wire": Wired,
+    "address": Addressed,
+    "replicas": Replicated,
+    "cluster": Cluster,
+    "sentinel": Sentinels,
+    "servers": Independent,
+    "five-servers": FiveIndependent,
+}

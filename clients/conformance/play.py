@@ -1,29 +1,38 @@
 """Plays a scenario: its steps, one after the other, and then the checks at the end of every scenario. See README.md."""
 
+import itertools
 import re
 import signal
 import time
+from collections import Counter
 
 import texts
 from churn import Churn
 from harness import Actor, limits, scaled, scaled_ms, wait_for
 from redis.exceptions import ConnectionError, ResponseError
-from words import Words
+from words import Words, taken
 
 # What a step expects of the answer.
 EXPECTED = (
     *("error", "or_error", "text", "answer", "like", "sum", "at_least", "within_ms", "late_ms", "not_before_ms"),
-    *("release", "becomes", "tries"),
+    *("release", "becomes", "tries", "alike"),
 )
 # Times that grow with SLOWNESS.
-SETTINGS = ("lease_ms", "wait_ms", "max_block_ms", "connect_timeout_ms", "hold_ms", "timeout_ms", "PX", "BLOCK")
-WITH_LOCK = ("acquire", "within", "count", "storm", "handoff", "crowd", "short_lived")
+SETTINGS = (
+    *("lease_ms", "wait_ms", "max_block_ms", "connect_timeout_ms", "hold_ms", "timeout_ms", "delay_ms", "backoff_ms"),
+    *("PX", "BLOCK"),
+)
+WITH_LOCK = ("acquire", "within", "count", "storm", "handoff", "crowd", "short_lived", "reenter", "locked", "info", "force")
+# What accompanies another field of a step of the server.
+DETAILS = ("reply", "key", "error", "within_ms", "has")
 
 
 def matches(found, wanted):
-    """Whether `found` has everything that is wanted, also in nested dicts."""
+    """Whether `found` has everything that is wanted, also in nested dicts and lists."""
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(name in found and matches(found[name], wanted[name]) for name in wanted)
+    if isinstance(wanted, list):
+        return isinstance(found, list) and len(found) == len(wanted) and all(map(matches, found, wanted))
     return found == wanted
 
 
@@ -36,6 +45,8 @@ def _scaled_times(fields):
     for name in SETTINGS:
         if found.get(name):
             found[name] = scaled_ms(found[name])
+    if "members" in found:
+        found["members"] = [{**one, "lock": _scaled_times(one["lock"])} for one in found["members"]]
     return found
 
 
@@ -45,7 +56,7 @@ class Play:
         self._kind = kind
         self.words = Words(scenario, kind, place)
         self._runners, self._killed, self._begun, self._actors, self._churn = {}, set(), {}, {}, None
-        self._stopped_at, self._measured = None, {}
+        self._stopped_at, self._measured, self._queues, self._rounds = None, {}, set(), itertools.count()
 
     def run(self):
         try:
@@ -72,7 +83,7 @@ class Play:
             self._cuts(step)
         elif "repeat" in step:
             for _ in range(step["repeat"]):
-                self._steps(step["steps"])
+                self._round(step["steps"])
         else:
             step = self.words.fill(step)
             who = step.pop("who")
@@ -82,6 +93,11 @@ class Play:
             else:
                 self._runner_step(who, step)
 
+    def _round(self, steps):
+        """One round of a loop; its number is different in all loops."""
+        self.words.values["$round"] = str(next(self._rounds))
+        self._steps(steps)
+
     # Runners
 
     def _runner(self, who):
@@ -89,7 +105,8 @@ class Play:
             self._runners[who] = runner = self._start_runner(who)
             if self._scenario.get("connect", True):
                 settings = _scaled_times(self._scenario.get("client", {}))
-                runner.answer(runner.say("connect", to=self._place.to, **settings))
+                for name, to in self._place.factories().items():
+                    runner.answer(runner.say("connect", **{"as": name}, to=to, **settings))
         return self._runners[who]
 
     def _runner_step(self, who, step):
@@ -127,7 +144,9 @@ class Play:
         if "lock" in step or step["do"] in WITH_LOCK:
             step["lock"] = _scaled_times(self.words.lock(step.get("lock", "lock"), step.pop("with", {})))
         if step["do"] == "connect":
-            step.setdefault("to", self._place.to)
+            step.setdefault("to", self._place.to_server(step.pop("of")) if "of" in step else self._place.to)
+        if "queue" in step:
+            self._queues.add(step["queue"])
         if step["do"] == "leave":
             step["of"] = self._begun[step["of"]][1]
         if "becomes" in expected:
@@ -190,6 +209,8 @@ class Play:
             assert sum(answer[name] for name in names.split()) == wanted, f"{runner} answered {answer}"
         for name, least in expected.get("at_least", {}).items():
             assert answer[name] >= least, f"{runner} answered {answer}"
+        for name, count in expected.get("alike", {}).items():
+            assert len(answer[name]) == count and len(set(answer[name])) == 1, f"{runner} answered {answer}"
 
     def _event(self, wanted):
         """The event that is wanted; `of` names the request that has begun."""
@@ -236,7 +257,7 @@ class Play:
 
     def _server_step(self, of=0, **step):
         for name, value in step.items():
-            if name not in ("reply", "key", "error", "within_ms"):
+            if name not in DETAILS:
                 getattr(self, f"_server_{name}")(self._place.servers[of], value, step)
 
     def _server_say(self, server, command, step):
@@ -248,16 +269,20 @@ class Play:
         if "reply" in step:
             assert reply == step["reply"], f"the server replied {reply!r}"
 
-    def _info(self, step):
-        return self._place.lock_info(step.get("key", self.words.values["$key"]))
+    def _info(self, server, step):
+        return self._place.lock_info(step.get("key", self.words.values["$key"]), server)
 
-    def _server_waiting(self, _, count, step):
+    def _server_waiting(self, server, count, step):
         limit = step.get("within_ms", 20000) / 1000
-        wait_for(lambda: (self._info(step) or {}).get("waiting", 0) == count, limit, f"{count} waiters")
+        wait_for(lambda: (self._info(server, step) or {}).get("waiting", 0) == count, limit, f"{count} waiters")
 
-    def _server_held(self, _, wanted, step):
+    def _server_latch_waiting(self, server, count, _):
+        """Waits until this number of clients wait for latches."""
+        wait_for(lambda: server.info("lock")["lock_latch_waiters"] == count, 20, f"{count} clients that wait for latches")
+
+    def _server_held(self, server, wanted, step):
         def held():
-            info = self._info(step)
+            info = self._info(server, step)
             found = info["holders"] if info else []
             assert len(found) == wanted.get("holders", 1), f"holders: {found}"
             assert all(matches(one, wanted.get("each", {})) for one in found), f"holders: {found}"
@@ -265,14 +290,20 @@ class Play:
 
         wait_for(held, 20, f"{wanted}")
 
-    def _server_waiter(self, _, name, step):
-        """The owner of the first waiter, as $owner:NAME."""
-        self.words.values[f"$owner:{name}"] = self._info(step)["waiters"][0]["owner"]
+    def _server_left_ms(self, server, limits, step):
+        """The lease that is left of each holder is between these two limits."""
+        least, most = map(scaled_ms, limits)
+        found = [one["pttl"] for one in (self._info(server, step) or {"holders": []})["holders"]]
+        assert found and all(least <= left <= most for left in found), f"leases of {found} ms are left"
 
-    def _server_watched(self, _, __, ___):
+    def _server_waiter(self, server, name, step):
+        """The owner of the first waiter, as $owner:NAME."""
+        self.words.values[f"$owner:{name}"] = self._info(server, step)["waiters"][0]["owner"]
+
+    def _server_watched(self, server, __, ___):
         """Waits until all keys in use are watched, if the scenario requests that; the first key of a session always is."""
         for key in self.words.locked():
-            wait_for(lambda key=key: (self._place.lock_info(key) or {}).get("watchers", 0) > 0, 20, f"{key} to be watched")
+            wait_for(lambda key=key: (self._info(server, {"key": key}) or {}).get("watchers", 0) > 0, 20, f"{key} to be watched")
 
     def _server_watchers(self, server, count, _):
         wait_for(lambda: server.info("lock")["lock_watchers"] == count, 20, f"{count} watches")
@@ -285,12 +316,50 @@ class Play:
 
         wait_for(called, step.get("within_ms", 20000) / 1000, f"one of {commands}")
 
+    def _server_calls(self, server, wanted, _):
+        """How often the server has executed a command since the last CONFIG RESETSTAT."""
+        command, count = wanted
+        calls = server.info("commandstats").get(f"cmdstat_{command.lower()}", {}).get("calls", 0)
+        assert calls == count, f"{calls} calls of {command}"
+
+    def _server_list(self, server, name, step):
+        """Waits until the list has exactly these elements."""
+        limit = step.get("within_ms", 20000) / 1000
+
+        def listed():
+            found = self._place.say(server, ["LRANGE", name, 0, -1])
+            assert found == step["has"], f"{name} has {found}"
+            return True
+
+        wait_for(listed, limit, f"the list {name}")
+
+    def _pending(self, server, queue):
+        return [value for _, _, value in self._place.say(server, ["DELAY.LIST", queue])]
+
+    def _server_pending(self, server, values, step):
+        """Waits until the delayed queue has exactly these elements, in this order."""
+        queue = self.words.values["$queue"]
+        wait_for(lambda: self._pending(server, queue) == values, step.get("within_ms", 20000) / 1000, f"{values}")
+
+    def _server_drained(self, _, __, step):
+        """Waits until nothing is left of the delayed queues, except what has failed."""
+        wait_for(self._queues_are_empty, step.get("within_ms", 20000) / 1000, "the queues to be empty")
+
+    def _queues_are_empty(self):
+        for queue in self._queues if self._place.servers else ():
+            server = self._place.servers[0]
+            for name in (queue, taken(queue)):
+                found = self._place.say(server, ["LRANGE", name, 0, -1])
+                assert not found, f"{name} has {found}"
+            assert not self._pending(server, queue), f"{queue}: {self._pending(server, queue)} are pending"
+        return True
+
     def _server_counter_over(self, server, least, _):
         wait_for(lambda: int(server.control.get(self.words.values["$counter"]) or 0) > least, 60, f"more than {least}")
 
     def _server_unused(self, server, *_):
         """No command of the module has been sent."""
-        sent = [name for name in server.info("commandstats") if name.startswith(("cmdstat_lock", "cmdstat_latch"))]
+        sent = [name for name in server.info("commandstats") if name.startswith(("cmdstat_lock", "cmdstat_latch", "cmdstat_delay"))]
         assert not sent, f"{server} has executed {sent}"
 
     def _server_in_step(self, *_):
@@ -305,8 +374,8 @@ class Play:
     def _server_is_master(self, server, *_):
         wait_for(lambda: server.info("replication")["role"] == "master", 60, f"{server} to be the master")
 
-    def _server_free(self, _, __, step):
-        wait_for(lambda: self._info(step) is None, 5, "the lock to be free")
+    def _server_free(self, server, _, step):
+        wait_for(lambda: self._info(server, step) is None, step.get("within_ms", 5000) / 1000, "the lock to be free")
 
     def _server_life(self, server, what, _):
         self._stopped_at = time.monotonic()
@@ -345,12 +414,25 @@ class Play:
     def _sentinel_step(self, life, of=0):
         self._place.life(self._place.sentinels[of], life)
 
-    def _driver_step(self, less):
-        assert less[0] < less[1], f"{less[0]} is not less than {less[1]}"
+    def _driver_step(self, less=None, **step):
+        if less:
+            assert less[0] < less[1], f"{less[0]} is not less than {less[1]}"
+        if "handled" in step:
+            self._await_handled(**step)
 
-    def _wire_step(self, **step):
+    def _await_handled(self, handled, at_most=None, within_ms=20000):
+        """Waits until the handlers of all processes have received this number of different values."""
+
+        def calls():
+            return Counter(job["value"] for runner in self._runners.values() for job in runner.events({"event": "job"}))
+
+        wait_for(lambda: len(calls()) == handled, within_ms / 1000, f"{handled} values to be handled")
+        repeated = {value: count for value, count in calls().items() if at_most and count > at_most}
+        assert not repeated, f"handled more than {at_most} times: {repeated}"
+
+    def _wire_step(self, of=0, **step):
         for name, value in step.items():
-            wire = self._place.wire
+            wire = self._place.wires[of]
             if name == "healed":
                 wait_for(wire.has_healed, 20, "the proxy to heal")
             elif name in ("lose", "delay", "heal_after"):
@@ -375,9 +457,10 @@ class Play:
             assert churn.rounds > 0, "the churn client has never acquired the lock"
 
     def _cut_once(self, steps, command, where):
-        self._place.wire.cut(command, **where)
-        self._steps(steps)
-        return self._place.wire.has_cut()
+        [wire] = self._place.wires
+        wire.cut(command, **where)
+        self._round(steps)
+        return wire.has_cut()
 
     def _cuts(self, step):
         """Plays its steps again and again, each time with the connection cut one byte later, until no cut happens."""
@@ -390,7 +473,7 @@ class Play:
             if not any(self._cut_once(step["steps"], command, {way: left}) for _ in range(attempts)):
                 break
             done += 1
-        self._place.wire.heal()
+        self._place.wires[0].heal()
         assert done >= step["at_least"], f"only {done} cuts happened"
 
     # The end
@@ -398,6 +481,7 @@ class Play:
     def _end(self):
         assert not self._begun, f"the scenario has not awaited {sorted(self._begun)}"
         wait_for(self._nothing_is_left, self._scenario.get("left_s", 5), "nothing to be left")
+        wait_for(self._queues_are_empty, self._scenario.get("left_s", 5), "the queues to be empty")
         for who, runner in self._runners.items():
             if who not in self._killed:
                 runner.quit()
@@ -407,11 +491,12 @@ class Play:
     def _nothing_is_left(self):
         for key in self.words.keys():
             try:
-                info = self._place.lock_info(key)
+                infos = self._place.lock_infos(key)
             except ConnectionError as error:
                 raise AssertionError(str(error)) from None
-            assert info is None, f"LOCK.INFO {key}: {info}"
+            assert not any(infos), f"LOCK.INFO {key}: {infos}"
         for server in self._place.masters():
             info = server.info("lock")
-            assert info["lock_waiters"] == 0, f"{info['lock_waiters']} waiters"
+            waiters = info["lock_waiters"] + info["lock_latch_waiters"]
+            assert waiters == 0, f"{waiters} waiters"
         return True

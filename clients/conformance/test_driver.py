@@ -79,6 +79,47 @@ NOTICED = [
     ("unclosed", "resources", "closed_while_acquiring"),
     ("abrupt", "resources", "closed_while_releasing"),
     ("no_retry", "resources", "closed_while_releasing_again"),
+    ("anew", "reentry", "entered_again"),
+    ("vague", "reentry", "self_deadlock"),
+    ("enters", "reentry", "another_task"),
+    ("unchecked", "reentry", "not_of_a_semaphore"),
+    ("blind", "beside", "info"),
+    ("no_watch", "beside", "forced"),
+    ("lasting", "beside", "renewed_by_the_program"),
+    ("lasting", "beside", "renewed_with_the_new_lease"),
+    ("optimist", "beside", "shorter_lease_ends"),
+    ("repeats", "beside", "guarded_once"),
+    ("repeats", "latch", "counted_once"),
+    ("gives_up", "latch", "outage"),
+    ("twofold", "queue", "pushed"),
+    ("uncounted", "queue", "consumed"),
+    ("endless", "queue", "retried"),
+    ("forgetful", "queue", "killed"),
+    ("blind", "queue", "left_behind"),
+    ("twofold", "queue", "shared"),
+    ("drops", "queue", "claimed_over_cuts"),
+    ("blind", "queue", "taken_over_cuts"),
+]
+
+# Scenarios for which the bad runner has no fault of its own, but which it must pass.
+PASSED = [
+    ("reentry", "lost_inside"),
+    ("beside", "info_refused"),
+    ("beside", "bad_renewals"),
+    ("beside", "guarded"),
+    ("latch", "counted_down"),
+    ("latch", "time_out"),
+    ("latch", "cancelled"),
+    ("latch", "bad_options"),
+    ("queue", "bad_options"),
+    ("queue", "stopped_while_working"),
+    ("queue", "closed"),
+    ("queue", "refused"),
+    ("queue", "never_connected"),
+    ("queue", "restart"),
+    ("queue", "pushed_over_cuts"),
+    ("queue", "settled_over_cuts"),
+    ("queue", "outage"),
 ]
 
 
@@ -103,7 +144,9 @@ def test_a_fault_is_noticed(play, fault, topic, name):
         _play(play, fault, topic, name, _kind(fault, topic, name))
 
 
-@pytest.mark.parametrize("topic, name, kind", sorted({(*case[1:], _kind(*case)) for case in NOTICED}))
+@pytest.mark.parametrize(
+    "topic, name, kind", sorted({(*case[1:], _kind(*case)) for case in [*NOTICED, *(("none", *case) for case in PASSED)]})
+)
 def test_passes_without_fault(play, topic, name, kind):
     _play(play, "none", topic, name, kind)
 

@@ -1,9 +1,24 @@
 """The variables of a scenario: $key, $take and the like."""
 
 import json
+import re
 from pathlib import Path
 
 KINDS = json.loads((Path(__file__).parent / "kinds.json").read_text())
+
+
+def _beside(queue, what):
+    """A further list of a delayed queue, in the same slot."""
+    has_tag = re.search(r"^[^{]*\{[^}]+\}", queue)
+    return f"{queue}:{what}" if has_tag else f"{{{queue}}}:{what}"
+
+
+def taken(queue):
+    return _beside(queue, "taken")
+
+
+def failed(queue):
+    return _beside(queue, "failed")
 
 
 class Words:
@@ -21,6 +36,13 @@ class Words:
             "$holds": self.kind["holds"],
             "$acquire": self.kind["commands"]["acquire"],
             "$release": self.kind["commands"]["release"],
+            "$fair": self.kind["lock"]["kind"] == "fair",
+            "$latch": f"{key}-latch",
+            "$queue": (queue := f"{key}-queue"),
+            "$taken": taken(queue),
+            "$failed": failed(queue),
+            **{f"$slot{number}": name for number, name in enumerate(place.keys_in_order(key), 1)},
+            **{f"$port:{name}": str(server.port) for name, server in zip("abcdefg", place.servers, strict=False)},
         }
         self.values["$named"] = self.fill(self.kind["named"])
         self.values["$take"] = self.fill(self.kind["take"])
@@ -54,7 +76,8 @@ class Words:
         lock = {**self.fill(which), **changes}
         if lock["kind"] != "semaphore":
             lock.pop("limit", None)  # a step that is played with several kinds may name it
-        self._used.update(lock["keys"])
+        for one in [lock, *(member["lock"] for member in lock.get("members", []))]:
+            self._used.update(one.get("keys", []))
         return lock
 
     def keys(self):
@@ -66,7 +89,7 @@ class Words:
         return sorted(self._used)
 
     def note(self, hold, answer):
-        """Defines $owner:NAME and $token:NAME from an answer."""
-        for field in ("owner", "token"):
+        """Defines $owner:NAME, $token:NAME and $item:NAME from an answer."""
+        for field in ("owner", "token", "item"):
             if hold and answer.get(field) is not None:
                 self.values[f"${field}:{hold}"] = answer[field]
