@@ -15,6 +15,7 @@ from model.recipes_scene import PAGE, holder_of, kill, output_of, source_of, wai
 
 HOUR = 3_600_000
 each_language = pytest.mark.parametrize("language", ["sh", "python"])
+each_variant = pytest.mark.parametrize("language", ["sh", "python", "package"])
 
 
 @pytest.fixture
@@ -50,7 +51,9 @@ PACKAGE = {
     "leader": "A leader",
     "nightly job that has to be done": "A nightly job of many hosts",
     "rate limit": "A rate limit",
+    "cache": "A cache that is filled once",
     "work stealing": "Work stealing",
+    "barrier": "A barrier",
 }
 each_program = pytest.mark.parametrize("which", ALL)
 WORK_IS_THERE = {
@@ -252,7 +255,7 @@ def test_request_beyond_the_rate_waits(server, start, language):
 # A cache
 
 
-@each_language
+@each_variant
 def test_others_read_what_one_computes(server, start, language):
     server.control.set("page:busy", 1, px=HOUR)
     others = [start("A cache that is filled once", language) for _ in range(3)]
@@ -262,7 +265,7 @@ def test_others_read_what_one_computes(server, start, language):
     assert list(map(output_of, others)) == ["computed\n"] * 3
 
 
-@each_language
+@each_variant
 def test_another_computes_when_the_first_has_died(server, start, language):
     server.control.set("page:busy", 1, px=HOUR)
     others = [start("A cache that is filled once", language) for _ in range(2)]
@@ -291,7 +294,7 @@ def test_client_that_cannot_compute_lets_the_next_one_try(server, start, why):
     assert server.control.keys() == []
 
 
-@each_language
+@each_variant
 def test_client_that_may_not_wait_does_not_retry_without_end(server, actor, start, language):
     server.control.set("page:busy", 1, px=HOUR)
     server.control.config_set("lock.max-waiters", 1)
@@ -326,10 +329,16 @@ def test_job_that_fails_is_not_removed(server, start, language):
 # A barrier
 
 ONE_IS_MISSING = {"sh": [("arrive &\narrive &\n", "arrive &\n")], "python": [("range(2)", "range(1)")]}
-SHORT = {"sh": [("BLOCK 60000", "BLOCK 50")], "python": [("wait_ms=60_000", "wait_ms=50"), ("raise", "exit(75)\n        raise")]}
+ONE_IS_MISSING["package"] = ONE_IS_MISSING["python"]
+ENDS = ("raise", "exit(75)\n        raise")
+SHORT = {
+    "sh": [("BLOCK 60000", "BLOCK 50")],
+    "python": [("wait_ms=60_000", "wait_ms=50"), ENDS],
+    "package": [("wait=60", "wait=0.05"), ENDS],
+}
 
 
-@each_language
+@each_variant
 def test_workers_do_not_pass_the_barrier_before_all_have_arrived(server, start, language):
     workers = start("A barrier", language, changes=ONE_IS_MISSING[language])
     wait_waiting(server, 2, "lock_latch_waiters")
@@ -337,7 +346,7 @@ def test_workers_do_not_pass_the_barrier_before_all_have_arrived(server, start, 
     assert output_of(workers) == "working\n"
 
 
-@each_language
+@each_variant
 def test_workers_do_not_pass_the_barrier_if_one_never_arrives(server, start, language):
     workers = start("A barrier", language, changes=[*ONE_IS_MISSING[language], *SHORT[language]])
     assert output_of(workers) == ""
