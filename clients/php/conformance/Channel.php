@@ -14,7 +14,7 @@ final class Channel
 
     public function send(array $message): void
     {
-        fwrite($this->out, json_encode($message, JSON_THROW_ON_ERROR) . "\n");
+        fwrite($this->out, json_encode($message, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE) . "\n");
         fflush($this->out);
     }
 

@@ -70,6 +70,7 @@ final class Client
         $key = $lock['keys'][0] ?? '';
         $options = ['lease' => ($lock['lease_ms'] ?? 30000) / 1000, 'session' => $lock['session'] ?? false];
         $options += isset($lock['replicas']) ? ['replicas' => [$lock['replicas'][0], $lock['replicas'][1] / 1000]] : [];
+        $options += isset($lock['reentrant']) ? ['reentrant' => $lock['reentrant']] : [];
         $options += isset($lock['fenced']) ? ['fenced' => $lock['fenced']] : [];
         $options += $lock['kind'] !== 'semaphore' && isset($lock['permits']) ? ['permits' => $lock['permits']] : [];
         return match ($lock['kind']) {

@@ -88,7 +88,7 @@ final class Runner
             'ping' => $this->driver->send(self::answer($id, fn () => $this->ping($request))),
             'cancel' => $this->driver->send(['id' => $id, 'error' => 'other', 'text' => 'a process that waits can only be killed']),
             'close' => $this->driver->send(self::answer($id, fn () => $this->close($request))),
-            'release', 'lost', 'abandon' => $this->forward("as:{$request['as']}", $request),
+            'release', 'lost', 'abandon', 'renew', 'guard' => $this->forward("as:{$request['as']}", $request),
             'leave' => $this->forward("id:{$request['of']}", $request),
             'acquire' => $this->start("as:{$request['as']}", $request),
             'quit' => $this->driver->send(['id' => $id, 'ok' => true]),

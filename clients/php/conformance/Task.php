@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace LockSo\Conformance;
 
 use LockSo\Hold;
+use LockSo\Lock;
 use LockSo\LockError;
 use LockSo\Locks;
 use LockSo\NotHeld;
@@ -37,6 +38,10 @@ final class Task
         }
         $this->answer($this->request['id'], fn () => match ($do) {
             'within' => $this->within(),
+            'reenter' => $this->reenter(),
+            'locked' => ['locked' => $this->lock()->locked()],
+            'info' => get_object_vars($this->lock()->info()),
+            'force' => ['forced' => $this->lock()->force()],
             'count' => $this->count(),
             'storm' => $this->storm(),
             'crowd' => $this->crowd(),
@@ -53,9 +58,14 @@ final class Task
         return $answer;
     }
 
+    private function lock(): Lock
+    {
+        return $this->client->lock($this->request['lock']);
+    }
+
     private function acquire(): Hold
     {
-        return $this->client->lock($this->request['lock'])->acquire($this->wait());
+        return $this->lock()->acquire($this->wait());
     }
 
     private function wait(): ?float
@@ -79,8 +89,17 @@ final class Task
         }
         $this->watch($hold);
         while (($message = $this->next($hold)) !== false && $message['do'] !== 'end') {
-            if ($message['do'] === 'lost') {
-                $this->answer($message['id'], fn () => ['lost' => $this->lossSent || $hold?->isLost(query: false)]);
+            $work = match ($message['do']) {
+                'lost' => fn () => ['lost' => $this->lossSent || $hold?->isLost(query: false)],
+                'renew' => function () use ($hold, $message): array {
+                    $hold->renew(isset($message['lease_ms']) ? $message['lease_ms'] / 1000 : null);
+                    return [];
+                },
+                'guard' => fn () => ['reply' => self::plain($hold->guard(...$message['command']))],
+                default => null,
+            };
+            if ($work !== null) {
+                $this->answer($message['id'], $work);
                 continue;
             }
             $this->lossSent = $this->released = true;
@@ -209,6 +228,32 @@ final class Task
             }
         }, $this->wait());
         return [];
+    }
+
+    /** php-redis returns true for a status, which is OK. */
+    private static function plain(mixed $reply): mixed
+    {
+        return $reply === true ? 'OK' : $reply;
+    }
+
+    /** Acquires it again and again inside itself. */
+    private function reenter(): array
+    {
+        $lock = $this->lock();
+        $holds = [];
+        try {
+            for ($i = 0; $i < $this->request['times']; $i++) {
+                $holds[] = $lock->acquire($this->wait());
+            }
+            $owners = array_column($holds, 'owner');
+            $this->channel->send(['event' => 'inside', 'id' => $this->request['id']]);
+            $this->next($holds[0]);
+        } finally {
+            while ($hold = array_pop($holds)) {
+                $hold->release();
+            }
+        }
+        return ['owners' => $owners];
     }
 
     private function count(): array

@@ -11,6 +11,9 @@ use RedisException;
 /** A connection of this package. It sends no command twice, and distinguishes error replies from connection errors. @internal */
 final class Connection
 {
+    /** Commands of which half a reply would be a wrong one. Of the others any integer means the same. */
+    private const EXACT = ['LOCK.GUARD', 'LOCK.FORCE', 'LOCK.INFO'];
+
     /** Whether it has brought no reply yet. Otherwise the server may have closed it since. */
     public bool $fresh = true;
     private float $used;
@@ -54,7 +57,7 @@ final class Connection
         $end = Clock::now() + $patience;
         [$reply, $error] = $this->exchange($words, $patience);
         // If the connection breaks, php-redis returns half a line as a reply: a wrong number, a wrong error, or null.
-        if ($reply === false || in_array('FENCED', $words, true)) {
+        if ($reply === false || in_array($words[0], self::EXACT, true) || in_array('FENCED', $words, true)) {
             $this->exchange(['PING'], max(0.01, $end - Clock::now()));
         }
         $this->fresh = false;

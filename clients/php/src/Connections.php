@@ -72,15 +72,16 @@ final class Connections
     /**
      * Sends a command until it has a reply, again after lost connections, redirections and transient errors; at least
      * once, and not again after `$until` (by Clock). `$words` returns the command, how many seconds it may take, and
-     * whether it is sent again after them because it was to block no longer. A session's call uses the connection of
+     * whether the reply is null after them because it was to block no longer. A session's call uses the connection of
      * `$binding`, and leaves the connection of the reply there. `$failed` is called with each connection error after
-     * which it is sent again, and how long the connection had lasted.
+     * which it is sent again, and how long the connection had lasted. With `$once` it is not sent again if it may have
+     * been executed.
      *
      * @param Closure(): array{0: list<string|int>, 1: float, 2?: bool} $words
      * @throws LockError
      * @throws RedisException
      */
-    public function call(string $key, Closure $words, float $until, ?Binding $binding = null, ?Closure $failed = null): mixed
+    public function call(string $key, Closure $words, float $until, ?Binding $binding = null, ?Closure $failed = null, bool $once = false): mixed
     {
         $this->closed && throw new Closed('these Locks are closed');
         $this->unsure = false;
@@ -116,9 +117,9 @@ final class Connections
                 // The server may have closed the connection while it was idle.
                 $atOnce = $connection !== null && !$connection->fresh && Clock::now() - $began < 0.5;
                 $this->unsure = $this->unsure || $sent;
-                if ($sent && $isCut && Clock::now() - $connected >= $patience - 0.01) {
+                if ($sent && ($once || $isCut && Clock::now() - $connected >= $patience - 0.01)) {
                     $connection->close();
-                    continue;
+                    return $once ? throw $trouble : null;
                 }
             } catch (Throwable $raised) {
                 // Thrown by a signal handler of the program. Closing the connection ends the wait.
@@ -142,6 +143,38 @@ final class Connections
             Clock::sleep(min($pause, $until - $now));
             $pause = min(2 * $pause, 0.5);
         }
+    }
+
+    /** Sends a short command, which has PATIENCE seconds in all. With `$once` as in call. */
+    public function request(string $key, array $words, bool $once = false): mixed
+    {
+        $until = min($this->deadline, Clock::now() + self::PATIENCE);
+        return $this->within($until, fn () => $this->call($key, fn () => [$words, $this->patience()], $until, once: $once));
+    }
+
+    /**
+     * Sends a command that waits until `$until` (by Clock), in calls that block for `$maxBlock` seconds at most. Returns its
+     * first reply that is not null, and null if there is none. `$failed` as in call.
+     */
+    public function await(string $key, array $words, float $until, ?Closure $failed = null): mixed
+    {
+        $blocking = function () use ($words, $until): array {
+            $block = max(0.001, min($this->maxBlock, $until - Clock::now()));
+            return [[...$words, 'BLOCK', (int) ceil($block * 1000)], $this->patience($block + self::PATIENCE)];
+        };
+        return $this->within($until + self::TOLERANCE, function () use ($key, $blocking, $until, $failed): mixed {
+            do {
+                $reply = $this->call($key, $blocking, $until, failed: $failed);
+            } while ($reply === null && Clock::now() < $until);
+            return $reply;
+        });
+    }
+
+    /** Remembers what is held, for close. */
+    public function hold(Hold $hold): Hold
+    {
+        $this->holds[$hold] = true;
+        return $hold;
     }
 
     /** Connects and authenticates, without keeping the connection. */

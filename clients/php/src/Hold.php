@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace LockSo;
 
 use RedisException;
-use Throwable;
 
 /**
  * A lock that is held. PHP executes nothing in the background, so a hold that is to outlive its lease must be a
@@ -14,42 +13,25 @@ use Throwable;
  */
 final class Hold
 {
-    /** Seconds between two checks of a session's connection: about a third of the default of lock.session-grace. */
-    private const GRACE = 0.3;
-
     /** Its keys, in their given order. */
     public readonly array $keys;
     /** How many permits of a semaphore. */
     public readonly int $permits;
-    private bool $released = false;
-    private bool $lost = false;
-    /** Seconds: the lease of the last renewal. */
-    private float $lease;
-    /** By Clock: when the last renewal was sent, and when the lease expires. */
-    private float $renewed;
-    private float $expires;
-    private int $pid;
+    /** The name of the owner: host:pid:random. A re-entry has that of the outer hold. */
+    public readonly string $owner;
+    /** The fencing token, if one was requested. */
+    public readonly ?int $token;
+    /** Whether it was lost, as soon as it is released. */
+    private ?bool $ended = null;
 
-    /** @internal `$sent` is when the granted request was sent. */
-    public function __construct(
-        private Connections $connections,
-        private Lock $lock,
-        /** The name of the owner: host:pid:random. */
-        public readonly string $owner,
-        /** The fencing token, if one was requested. */
-        public readonly ?int $token,
-        private ?Binding $binding,
-        float $sent,
-    ) {
-        $this->keys = $lock->keys;
-        $this->permits = $lock->permits;
-        $this->pid = getmypid();
-        $this->lease = $lock->lease;
-        $connections->holds[$this] = true;
-        // The time of the grant is not known. After a long wait the first call of `keep` renews the lease.
-        $this->renewed = $sent;
-        $now = Clock::now();
-        $this->expires = ($now - $sent < $lock->lease / 3 ? $sent : $now) + $lock->lease;
+    /** @internal */
+    public function __construct(private Grant $grant)
+    {
+        $this->keys = $grant->lock->keys;
+        $this->permits = $grant->permits;
+        $this->owner = $grant->owner;
+        $this->token = $grant->token;
+        $grant->holds++;
     }
 
     /**
@@ -65,7 +47,7 @@ final class Hold
     {
         $lease === null || Lock::checkPositive('lease', $lease);
         $this->checkOwned();
-        $this->renewUntil($this->end(), $lease ?? $this->lease);
+        $this->grant->renew($lease);
     }
 
     /**
@@ -79,22 +61,7 @@ final class Hold
     public function keep(): void
     {
         $this->checkOwned();
-        $often = $this->binding === null ? INF : self::GRACE;
-        if (!$this->lost && Clock::now() < $this->renewed + min($this->lease / 3, $often)) {
-            return;
-        }
-        try {
-            $this->lost || $this->renewUntil($this->soon(), $this->lease);
-        } catch (RedisException) {
-            $this->lost = Clock::now() >= $this->expires;
-        } catch (Refused $refused) {
-            // After a failover the old master refuses, for as long as its connections stay open.
-            $refused->isTransient() || throw $refused;
-            $this->lost = Clock::now() >= $this->expires;
-        }
-        if ($this->lost) {
-            throw $this->notHeld();
-        }
+        $this->grant->keep();
     }
 
     /**
@@ -105,24 +72,22 @@ final class Hold
      */
     public function isLost(bool $query = true): bool
     {
-        if ($this->lost || $this->released) {
-            return $this->lost;
-        }
-        $inherited = $this->isInherited();
-        if (!$inherited && $this->binding === null && Clock::now() >= $this->expires) {
-            return $this->lost = true;
-        }
-        if (!$query) {
-            return false;
-        }
-        try {
-            $inherited || $this->binding === null ? $this->query() : $this->renewUntil($this->soon(), $this->lease);
-        } catch (NotHeld) {
-            $this->lost = true;
-        } catch (RedisException | LockError) {
-            $this->lost = !$inherited && Clock::now() >= $this->expires;
-        }
-        return $this->lost;
+        return $this->ended ?? $this->grant->isLost($query);
+    }
+
+    /**
+     * Runs a command if the lock is held at that moment, and returns the command's reply: true for a status. The command
+     * may be one that a Lua script may call, on keys of the same server; in a cluster of the same slot. Of a multi-key
+     * lock the first key is checked. After a lost connection it is not repeated, because it may have been executed.
+     *
+     * @throws NotHeld        if it is lost or was released, or in a fork; the command has not been run
+     * @throws LockError      if the server refuses the command
+     * @throws RedisException if there is no reply
+     */
+    public function guard(string $command, string|int|float ...$arguments): mixed
+    {
+        $this->checkOwned();
+        return $this->grant->guard([$command, ...$arguments]);
     }
 
     /**
@@ -136,24 +101,12 @@ final class Hold
      */
     public function awaitLoss(?float $seconds = null, ?string $key = null): bool
     {
-        $key ??= $this->keys[0];
-        $until = Clock::now() + ($seconds ?? INF);
-        $words = function () use ($key, $until): array {
-            $block = max(0.001, min($this->connections->maxBlock, $until - Clock::now()));
-            $milliseconds = (int) ceil($block * 1000);
-            $patience = $this->connections->patience($block + Connections::PATIENCE);
-            return [['LOCK.WATCH', $key, $this->owner, 'BLOCK', $milliseconds], $patience];
-        };
-        return $this->connections->within($until + Connections::TOLERANCE, function () use ($key, $words, $until): bool {
-            do {
-                $lost = $this->connections->call($key, $words, $until) === true;
-            } while (!$lost && Clock::now() < $until);
-            return $lost;
-        });
+        return $this->grant->awaitLoss($seconds, $key);
     }
 
     /**
-     * Releases the lock. After connection errors this is repeated until the lease expires.
+     * Releases the lock. After connection errors this is repeated until the lease expires. A hold that was entered again is
+     * released with the last of its holds.
      *
      * @throws NotHeld        if it was lost or released before, or in a fork: it belongs to the parent process
      * @throws LockError      if the server refuses
@@ -162,136 +115,74 @@ final class Hold
     public function release(): void
     {
         $this->checkOwned();
-        // What is lost is no longer worth a wait for the server.
-        $this->releaseUntil($this->lost ? Clock::now() : $this->end());
+        $this->end(INF);
     }
 
     /** Whether this is the copy in a fork, which does not own the lock. @internal */
     public function isInherited(): bool
     {
-        return $this->pid !== getmypid();
+        return $this->grant->isInherited();
     }
 
     /** Releases it within `$patience` seconds, and logs an error, because another one may be being thrown. @internal */
     public function drop(float $patience = INF): void
     {
         try {
-            $this->released || $this->isInherited() || $this->releaseUntil(min($this->end(), Clock::now() + $patience));
+            $this->ended !== null || $this->isInherited() || $this->end($patience);
         } catch (LockError | RedisException $trouble) {
-            $text = $trouble instanceof NotHeld ? '' : "{$this->lock->named()} was not released: ";
+            $text = $trouble instanceof NotHeld ? '' : "{$this->grant->lock->named()} was not released: ";
             error_log($text . $trouble->getMessage());
         }
     }
 
+    /**
+     * A re-entry: another hold on the same grant, if this one is held by this process for the same lock.
+     *
+     * @throws NotHeld if it is lost
+     * @internal
+     */
+    public function again(KeyLock $lock): ?self
+    {
+        if ($this->ended !== null || $this->isInherited() || !$lock->isSameAs($this->grant->lock)) {
+            return null;
+        }
+        !$lock->fenced || $this->token !== null || throw new \InvalidArgumentException('fenced: the outer hold has no token');
+        !$this->isLost(query: false) || throw $this->grant->notHeld('the outer hold is lost');
+        return new self($this->grant);
+    }
+
     public function __destruct()
     {
-        if (!$this->isInherited() && ($this->binding !== null || Clock::now() < $this->expires)) {
+        if (!$this->isInherited() && $this->grant->mayBeHeld()) {
             $this->drop(Connections::PATIENCE);
+        }
+    }
+
+    private function end(float $patience): void
+    {
+        $lost = null;
+        try {
+            if ($this->grant->holds === 1) {
+                $this->grant->release($patience);
+            } elseif ($this->isLost(query: false)) {
+                throw $this->grant->notHeld('the outer hold is lost');
+            }
+            $lost = false;
+        } catch (NotHeld $error) {
+            $lost = true;
+            throw $error;
+        } finally {
+            // After another error it is not released.
+            $this->ended = $lost;
+            $this->grant->holds -= $lost === null ? 0 : 1;
         }
     }
 
     /** A fork that renewed a session would bind it to its own connection, and end it with that. */
     private function checkOwned(): void
     {
-        if ($this->released || $this->isInherited()) {
-            throw $this->notHeld($this->released ? 'it was released before' : 'it belongs to the parent process');
+        if ($this->ended !== null || $this->isInherited()) {
+            throw $this->grant->notHeld($this->ended !== null ? 'it was released before' : 'it belongs to the parent process');
         }
-    }
-
-    /** Until when a command is repeated. */
-    private function end(): float
-    {
-        return $this->binding === null ? $this->expires : Clock::now() + $this->lease;
-    }
-
-    /** Until when a check is repeated: it is made once, except for a session, which the server may have kept. */
-    private function soon(): float
-    {
-        return Clock::now() + ($this->binding !== null && Clock::now() >= $this->expires ? self::GRACE : 0.0);
-    }
-
-    private function renewUntil(float $until, float $lease): void
-    {
-        $began = Clock::now();
-        try {
-            $this->send($this->lock->renewWords($this->owner, $lease), $until);
-        } catch (NotHeld) {
-            $this->lost = true;
-            throw $this->notHeld('the server reported its loss');
-        }
-        $this->renewed = $began;
-        $this->lease = $lease;
-        $this->expires = $began + $lease;
-    }
-
-    private function releaseUntil(float $until): void
-    {
-        // If the connection of a session is lost already, the server may have ended the session.
-        $connection = $this->binding?->take();
-        if ($connection !== null && $connection->isAlive($this->connections->patience(1.0))) {
-            $this->binding->connection = $connection;
-        }
-        try {
-            $this->send($this->lock->releaseWords($this->owner), $until);
-        } catch (NotHeld) {
-            // The first one may have been executed, if it was in time.
-            $repeated = $this->connections->unsure && !$this->lost && ($this->binding !== null || Clock::now() < $this->expires);
-            $this->lock->kind === Kind::Multi && $this->releaseRest($until);
-            $this->released = true;
-            if (!$repeated) {
-                $this->lost = true;
-                throw $this->notHeld();
-            }
-        } catch (RedisException $trouble) {
-            throw $this->lost ? $this->notHeld(cause: $trouble) : $trouble;
-        }
-        $this->released = true;
-        $connection = $this->binding?->take();
-        $connection === null || $this->connections->give($connection);
-    }
-
-    /** One key of a multi-key lock was lost, so LOCK.MRELEASE released none: releases the others. */
-    private function releaseRest(float $until): void
-    {
-        foreach ($this->keys as $i => $key) {
-            try {
-                $this->send(['LOCK.RELEASE', $key, $this->owner, ...array_slice($this->lock->modes, $i, 1)], $until);
-            } catch (NotHeld) {
-                // This key was lost.
-            }
-        }
-    }
-
-    private function notHeld(?string $why = null, ?RedisException $cause = null): NotHeld
-    {
-        $expired = $this->binding === null && Clock::now() >= $this->expires;
-        $why ??= $expired ? 'its lease expired' : 'the server reported its loss';
-        return new NotHeld("{$this->lock->named()} is not held: $why", previous: $cause, reason: 'NOTHELD');
-    }
-
-    /** @throws NotHeld if it is lost according to the server */
-    private function query(): void
-    {
-        foreach ($this->keys as $key) {
-            if ($this->send(['LOCK.WATCH', $key, $this->owner], Clock::now()) === true) {
-                throw $this->notHeld('the server reported its loss');
-            }
-        }
-    }
-
-    private function send(array $words, float $until): mixed
-    {
-        $more = $this->lock->replicaTime();
-        // After the lease has expired the reply is of no use, but a release must be sent; a session may still exist, and
-        // before that it needs a new connection soon.
-        $left = $this->expires - Clock::now();
-        $left = $this->binding === null ? $left : min(Connections::PATIENCE, $left > 0.2 ? $left : INF);
-        $deadline = max($until, Clock::now() + max(0.2, $left)) + $more;
-        return $this->connections->within($deadline, fn () => $this->connections->call(
-            $this->keys[0],
-            fn () => [$words, $this->connections->patience(Connections::PATIENCE + $more)],
-            $until,
-            $this->isInherited() ? null : $this->binding,
-        ));
     }
 }

@@ -15,7 +15,8 @@ use RedisException;
  *
  * Options of all six kinds of locks: `lease`: seconds until a hold that is not renewed ends; `session`: the server
  * renews the lease, for as long as the hold's own connection lives; `fenced`: the hold has a fencing token; `replicas`
- * [n, seconds]: n replicas must acknowledge the grant within this time.
+ * [n, seconds]: n replicas must acknowledge the grant within this time; `reentrant`: while this process holds the lock with
+ * this option, it enters the same lock of the same Locks again, without a command.
  */
 final class Locks
 {
@@ -106,8 +107,9 @@ final class Locks
         bool $session = false,
         bool $fenced = false,
         ?array $replicas = null,
+        bool $reentrant = false,
     ): Lock {
-        return new Lock($this->connections, Kind::Lock, [$key], $lease, $session, $fenced, $replicas);
+        return new KeyLock($this->connections, Kind::Lock, [$key], $lease, $session, $fenced, $replicas, reentrant: $reentrant);
     }
 
     /** The same lock, first come, first served. */
@@ -117,14 +119,20 @@ final class Locks
         bool $session = false,
         bool $fenced = false,
         ?array $replicas = null,
+        bool $reentrant = false,
     ): Lock {
-        return new Lock($this->connections, Kind::Fair, [$key], $lease, $session, $fenced, $replicas);
+        return new KeyLock($this->connections, Kind::Fair, [$key], $lease, $session, $fenced, $replicas, reentrant: $reentrant);
     }
 
     /** The read lock of a read-write lock, shared with other readers. */
-    public function read(string $key, float $lease = 30.0, bool $session = false, ?array $replicas = null): Lock
-    {
-        return new Lock($this->connections, Kind::Read, [$key], $lease, $session, false, $replicas);
+    public function read(
+        string $key,
+        float $lease = 30.0,
+        bool $session = false,
+        ?array $replicas = null,
+        bool $reentrant = false,
+    ): Lock {
+        return new KeyLock($this->connections, Kind::Read, [$key], $lease, $session, false, $replicas, reentrant: $reentrant);
     }
 
     /** The write lock of a read-write lock, held alone. */
@@ -134,8 +142,9 @@ final class Locks
         bool $session = false,
         bool $fenced = false,
         ?array $replicas = null,
+        bool $reentrant = false,
     ): Lock {
-        return new Lock($this->connections, Kind::Write, [$key], $lease, $session, $fenced, $replicas);
+        return new KeyLock($this->connections, Kind::Write, [$key], $lease, $session, $fenced, $replicas, reentrant: $reentrant);
     }
 
     /**
@@ -149,6 +158,7 @@ final class Locks
         ?array $replicas = null,
         array $read = [],
         array $write = [],
+        bool $reentrant = false,
     ): Lock {
         $read = array_diff($read, $write);
         if ($read !== [] || $write !== []) {
@@ -156,7 +166,17 @@ final class Locks
             $keys = [...$read, ...$write];
         }
         $modes = [...array_fill(0, count($read), 'READ'), ...array_fill(0, count($write), 'WRITE')];
-        return new Lock($this->connections, Kind::Multi, $keys, $lease, $session, false, $replicas, modes: $modes);
+        return new KeyLock(
+            $this->connections,
+            Kind::Multi,
+            $keys,
+            $lease,
+            $session,
+            false,
+            $replicas,
+            reentrant: $reentrant,
+            modes: $modes,
+        );
     }
 
     /** `$permits` permits of a semaphore, of which all owners together hold at most `$limit`. */
@@ -168,7 +188,7 @@ final class Locks
         bool $session = false,
         ?array $replicas = null,
     ): Lock {
-        return new Lock($this->connections, Kind::Semaphore, [$key], $lease, $session, false, $replicas, $limit, $permits);
+        return new KeyLock($this->connections, Kind::Semaphore, [$key], $lease, $session, false, $replicas, $limit, $permits);
     }
 
     /**

@@ -52,7 +52,8 @@ final class NotAcquired extends LockError
     /** @internal */
     public static function within(Lock $lock, float $wait, array $holders, ?\Throwable $cause = null): self
     {
-        $first = implode(count($holders) > 2 ? ', ' : ' and ', array_slice($holders, 0, 2));
+        $named = array_map(Owner::described(...), array_slice($holders, 0, 2));
+        $first = implode(count($holders) > 2 ? ', ' : ' and ', $named);
         $others = count($holders) - 2;
         $all = $others < 1 ? $first : "$first and $others other" . ($others > 1 ? 's' : '');
         $after = $cause !== null ? ": {$cause->getMessage()}" : ($holders === [] ? '' : ": held by $all");

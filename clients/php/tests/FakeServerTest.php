@@ -109,6 +109,40 @@ final class FakeServerTest extends TestCase
         self::assertFalse($hold->isLost());
     }
 
+    public function testAGuardedCommandIsNotSentAgain(): void
+    {
+        foreach ([null, ':1'] as $half) {
+            $hold = $this->locks([":1\r\n", $half, ":0\r\n"])->lock('k')->acquire();
+            try {
+                $hold->guard('INCRBY', 'n', 12);
+                self::fail('there was no reply');
+            } catch (RedisException) {
+                $hold->release();
+            }
+            $sent = array_column([$this->command(), $this->command(), $this->command()], 0);
+            self::assertSame(['LOCK.ACQUIRE', 'LOCK.GUARD', 'LOCK.RELEASE'], $sent);
+            $this->tearDown();
+        }
+    }
+
+    /** The server may have received the renewal. */
+    public function testAShorterLeaseCountsFromItsSendingAndALongerOneFromItsReply(): void
+    {
+        foreach ([[30.0, 0.2], [0.4, 40.0]] as [$lease, $next]) {
+            $hold = $this->locks([":1\r\n"])->lock('k', lease: $lease)->acquire();
+            posix_kill($this->pid, SIGSTOP);
+            $began = microtime(true);
+            try {
+                $hold->renew($next);
+                self::fail('the server does not respond');
+            } catch (RedisException) {
+                self::assertTrue($hold->isLost(query: false));
+                self::assertLessThan(3.0, microtime(true) - $began);
+            }
+            $this->tearDown();
+        }
+    }
+
     /** php-redis returns it as a complete one: as null, another error, or another number. */
     public function testHalfAReplyIsIgnored(): void
     {

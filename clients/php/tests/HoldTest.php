@@ -6,6 +6,7 @@ namespace LockSo\Tests;
 
 use LockSo\Connection;
 use LockSo\NotHeld;
+use LockSo\Refused;
 use RedisException;
 
 /** Leases, losses and releases. */
@@ -35,6 +36,41 @@ final class HoldTest extends LocksTestCase
         self::assertGreaterThan(50000, $this->redis->pttl('k'));
         $hold->renew();
         self::assertGreaterThan(50000, $this->redis->pttl('k'));
+    }
+
+    public function testAGuardedCommandRunsOnlyWhileItIsHeld(): void
+    {
+        foreach ([$this->locks->lock('k'), $this->locks->multi(['k', 'l'])] as $lock) {
+            $hold = $lock->acquire();
+            self::assertTrue($hold->guard('SET', 'value', 7));
+            self::assertSame('7', $hold->guard('GET', 'value'));
+            self::assertSame(19, $hold->guard('INCRBY', 'value', 12));
+            self::assertNull($hold->guard('GET', 'none'));
+            try {
+                $hold->guard('LPUSH', 'value', 1);
+                self::fail('it is no list');
+            } catch (Refused $error) {
+                self::assertSame('WRONGTYPE', $error->reason);
+            }
+            $this->redis->del('k');
+            foreach ([1, 2] as $_) {
+                try {
+                    $hold->guard('SET', 'value', 8);
+                    self::fail('it is not held');
+                } catch (NotHeld) {
+                    self::assertSame('19', $this->redis->get('value'));
+                    self::assertTrue($hold->isLost(query: false));
+                }
+            }
+        }
+    }
+
+    public function testWhatIsLostIsNotRenewed(): void
+    {
+        $hold = $this->locks->lock('k', lease: 0.1)->acquire();
+        $this->waitFor(fn () => $hold->isLost(query: false), 'the lease to expire');
+        $this->expectExceptionMessage('lock "k" is not held: its lease expired');
+        $hold->renew(5.0);
     }
 
     public function testAwaitLossEndsInTime(): void

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace LockSo\Tests;
 
 use LockSo\Lock;
+use LockSo\LockInfo;
 use LockSo\Locks;
 use LockSo\NoReplicas;
 use LockSo\NotAcquired;
@@ -143,7 +144,7 @@ final class KindsTest extends LocksTestCase
     public function testNotAcquiredNamesTheKeys(): void
     {
         $hold = $this->locks->lock('l')->acquire();
-        $this->expectExceptionObject(new NotAcquired("multi-key lock \"k\", \"l\" was not acquired within 0.01 s: held by $hold->owner"));
+        $this->expectExceptionObject(new NotAcquired("multi-key lock \"k\", \"l\" was not acquired within 0.01 s: held by $hold->owner (this process)"));
         $this->locks->multi(['k', 'l'])->acquire(0.01);
     }
 
@@ -170,6 +171,7 @@ final class KindsTest extends LocksTestCase
             'a time of 0' => [fn ($locks) => $locks->lock('k', replicas: [1, 0]), 'replicas: the time must be greater than 0, not 0'],
             'a lease without end' => [fn ($locks) => $locks->lock('k', lease: INF), 'lease must have a limit, not INF'],
             'renew' => [fn ($locks) => $locks->lock('k')->acquire()->renew(0.0), 'lease must be greater than 0, not 0'],
+            'a session' => [fn ($locks) => $locks->lock('k', session: true)->acquire()->renew(1.0), 'lease: a session has none'],
         ];
     }
 
@@ -178,6 +180,35 @@ final class KindsTest extends LocksTestCase
     {
         $this->expectExceptionObject(new \InvalidArgumentException($text));
         $use($this->locks);
+    }
+
+    /** @dataProvider exclusive */
+    public function testWhoHoldsItAndWhoWaits(callable $make): void
+    {
+        $lock = $make($this->locks, lease: 20.0);
+        self::assertFalse($lock->locked());
+        self::assertEquals(new LockInfo(), $lock->info());
+        self::assertFalse($lock->force());
+        $hold = $lock->acquire();
+        $this->meanwhile(fn () => $make(Locks::on(self::$server->client()))->acquire(20.0));
+        $this->waitFor(fn () => $this->waiters() === 1, 'a waiter');
+        self::assertTrue($lock->locked());
+        $info = $lock->info();
+        self::assertSame($lock->keys, array_column($info->holders, 'key'));
+        self::assertSame([$hold->owner], array_values(array_unique(array_column($info->holders, 'owner'))));
+        self::assertSame($hold->permits, $info->holders[0]->holds);
+        self::assertFalse($info->holders[0]->session);
+        self::assertEqualsWithDelta(20.0, $info->holders[0]->left, 10.0);
+        self::assertSame(count($lock->keys), $info->waiting);
+        self::assertCount(count($lock->keys), $info->waiters);
+        [$waiter] = $info->waiters;
+        self::assertSame($lock->keys[0], $waiter->key);
+        self::assertNotSame($hold->owner, $waiter->owner);
+        self::assertSame($info->holders[0]->mode, $waiter->mode);
+        self::assertSame($lock->named()[0] === 'f', $waiter->fair);
+        self::assertEqualsWithDelta(20.0, $waiter->left + $waiter->waited, 1.0);
+        self::assertTrue($lock->force());
+        self::assertTrue($hold->isLost());
     }
 
     public function testOnlyAnErrorNamesTheHolders(): void
