@@ -26,6 +26,8 @@ final class Runner
     private array $clients = [];
     /** @var array<string, Child> by the hold's name, or the request's id */
     private array $children = [];
+    /** @var array<string, Child> by the name of the request */
+    private array $consumers = [];
 
     public function __construct()
     {
@@ -71,6 +73,7 @@ final class Runner
             $error instanceof BodyError => 'body',
             $error instanceof BadOption, $error instanceof InvalidArgumentException => 'bad_option',
             $error instanceof WrongClient => 'wrong_client',
+            $error instanceof Cancelled => 'cancelled',
             default => 'other',
         };
     }
@@ -86,15 +89,31 @@ final class Runner
         match ($do) {
             'connect' => $this->driver->send(self::answer($id, fn () => $this->connect($request))),
             'ping' => $this->driver->send(self::answer($id, fn () => $this->ping($request))),
-            'cancel' => $this->driver->send(['id' => $id, 'error' => 'other', 'text' => 'a process that waits can only be killed']),
+            'cancel' => $this->cancel($request),
             'close' => $this->driver->send(self::answer($id, fn () => $this->close($request))),
             'release', 'lost', 'abandon', 'renew', 'guard' => $this->forward("as:{$request['as']}", $request),
             'leave' => $this->forward("id:{$request['of']}", $request),
             'acquire' => $this->start("as:{$request['as']}", $request),
+            'consume' => $this->consume($request),
             'quit' => $this->driver->send(['id' => $id, 'ok' => true]),
             default => $this->start("id:$id", $request),
         };
         return $do !== 'quit';
+    }
+
+    /** Its messages are found by its id, and by its name, by which it is cancelled. */
+    private function consume(array $request): void
+    {
+        $this->start("id:{$request['id']}", $request);
+        $this->consumers[$request['as']] = $this->children["id:{$request['id']}"];
+    }
+
+    private function cancel(array $request): void
+    {
+        $consumer = $this->consumers[$request['as']] ?? null;
+        $consumer?->channel->send($request);
+        $text = 'a process that waits can only be killed';
+        $this->driver->send(['id' => $request['id']] + ($consumer === null ? ['error' => 'other', 'text' => $text] : ['ok' => true]));
     }
 
     private function connect(array $request): array
@@ -110,7 +129,7 @@ final class Runner
     private function close(array $request): array
     {
         foreach ($this->children as $name => $child) {
-            if (str_starts_with($name, 'as:')) {
+            if (str_starts_with($name, 'as:') || in_array($child, $this->consumers, true)) {
                 $child->channel->send($request);
                 while (($message = $child->channel->receive(10.0)) && !isset($message['closed'])) {
                     $this->driver->send($message);

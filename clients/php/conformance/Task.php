@@ -39,6 +39,9 @@ final class Task
         $this->answer($this->request['id'], fn () => match ($do) {
             'within' => $this->within(),
             'reenter' => $this->reenter(),
+            'latch_set', 'latch_down', 'latch_count', 'latch_wait' => $this->latch($do),
+            'delay_push', 'delay_cancel', 'delay_list' => $this->queue($do),
+            'consume' => (new Consumption($this->channel, $this->request, $this->client->locks))->run(),
             'locked' => ['locked' => $this->lock()->locked()],
             'info' => get_object_vars($this->lock()->info()),
             'force' => ['forced' => $this->lock()->force()],
@@ -254,6 +257,29 @@ final class Task
             }
         }
         return ['owners' => $owners];
+    }
+
+    private function latch(string $do): array
+    {
+        $latch = $this->client->locks->latch($this->request['key']);
+        $lease = $this->request['lease_ms'] ?? null;
+        return match ($do) {
+            'latch_set' => ['set' => $latch->set($this->request['count'], $lease === null ? null : $lease / 1000)],
+            'latch_down' => ['left' => $latch->countDown($this->request['by'] ?? 1)],
+            'latch_count' => ['count' => $latch->count()],
+            'latch_wait' => ['open' => $latch->wait($this->wait())],
+        };
+    }
+
+    private function queue(string $do): array
+    {
+        $queue = $this->client->locks->delayedQueue($this->request['queue']);
+        ['value' => $value, 'item' => $item] = $this->request + ['value' => null, 'item' => null];
+        return match ($do) {
+            'delay_push' => ['item' => $queue->push($value, $this->request['delay_ms'] / 1000, $item)],
+            'delay_cancel' => ['cancelled' => $queue->cancel($item)],
+            'delay_list' => ['items' => array_map(fn ($one) => ['item' => $one['id'], 'value' => $one['value']], $queue->list())],
+        };
     }
 
     private function count(): array

@@ -13,6 +13,12 @@ final class Clock
         return hrtime(true) / 1e9;
     }
 
+    /** For a command: at least one. */
+    public static function milliseconds(float $seconds): int
+    {
+        return max(1, (int) ceil($seconds * 1000));
+    }
+
     public static function sleep(float $seconds): void
     {
         usleep((int) ceil($seconds * 1e6));

@@ -12,7 +12,9 @@ use RedisException;
 final class Connection
 {
     /** Commands of which half a reply would be a wrong one. Of the others any integer means the same. */
-    private const EXACT = ['LOCK.GUARD', 'LOCK.FORCE', 'LOCK.INFO'];
+    private const EXACT = [
+        'LOCK.GUARD', 'LOCK.FORCE', 'LOCK.INFO', 'LATCH.DOWN', 'LATCH.WAIT', 'DELAY.CANCEL', 'DELAY.LIST', 'LRANGE', 'LREM',
+    ];
 
     /** Whether it has brought no reply yet. Otherwise the server may have closed it since. */
     public bool $fresh = true;

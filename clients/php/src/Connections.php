@@ -31,7 +31,8 @@ final class Connections
     public string $address = 'the server';
     /** @var \WeakMap<Hold, true> what is held */
     public \WeakMap $holds;
-    private bool $connected = false;
+    /** Whether a connection has ever succeeded. */
+    public bool $connected = false;
     private bool $closed = false;
     /** @var list<Connection> */
     private array $idle = [];
@@ -61,7 +62,7 @@ final class Connections
         private float $timeout = self::PATIENCE,
         private array $context = [],
         public readonly float $maxBlock = 30.0,
-        private float $connectTimeout = 5.0,
+        public readonly float $connectTimeout = 5.0,
     ) {
         Lock::checkPositive('maxBlock', $maxBlock);
         Lock::checkPositive('connectTimeout', $connectTimeout);
@@ -154,17 +155,18 @@ final class Connections
 
     /**
      * Sends a command that waits until `$until` (by Clock), in calls that block for `$maxBlock` seconds at most. Returns its
-     * first reply that is not null, and null if there is none. `$failed` as in call.
+     * first reply that is not null, and null if there is none. `$outage` logs the outages.
      */
-    public function await(string $key, array $words, float $until, ?Closure $failed = null): mixed
+    public function await(string $key, array $words, float $until, ?Outage $outage = null): mixed
     {
         $blocking = function () use ($words, $until): array {
-            $block = max(0.001, min($this->maxBlock, $until - Clock::now()));
-            return [[...$words, 'BLOCK', (int) ceil($block * 1000)], $this->patience($block + self::PATIENCE)];
+            $block = min($this->maxBlock, $until - Clock::now());
+            return [[...$words, 'BLOCK', Clock::milliseconds($block)], $this->patience($block + self::PATIENCE)];
         };
-        return $this->within($until + self::TOLERANCE, function () use ($key, $blocking, $until, $failed): mixed {
+        return $this->within($until + self::TOLERANCE, function () use ($key, $blocking, $until, $outage): mixed {
             do {
-                $reply = $this->call($key, $blocking, $until, failed: $failed);
+                $reply = $this->call($key, $blocking, $until, failed: $outage === null ? null : $outage->failed(...));
+                $outage?->end();
             } while ($reply === null && Clock::now() < $until);
             return $reply;
         });

@@ -142,8 +142,8 @@ final class KeyLock extends Lock
     private function leaseWords(?float $lease = null): array
     {
         return [
-            ...($this->session ? ['SESSION'] : ['PX', self::milliseconds($lease ?? $this->lease)]),
-            ...($this->replicas === null ? [] : ['REPLICAS', $this->replicas[0], self::milliseconds($this->replicas[1])]),
+            ...($this->session ? ['SESSION'] : ['PX', Clock::milliseconds($lease ?? $this->lease)]),
+            ...($this->replicas === null ? [] : ['REPLICAS', $this->replicas[0], Clock::milliseconds($this->replicas[1])]),
         ];
     }
 
@@ -186,7 +186,7 @@ final class KeyLock extends Lock
             ...($this->fenced ? ['FENCED'] : []),
             'ONCE',
             // BLOCK 0 has no limit; without BLOCK the command does not wait.
-            ...($left > 0.0 ? ['BLOCK', $block === INF ? 0 : self::milliseconds($block)] : []),
+            ...($left > 0.0 ? ['BLOCK', $block === INF ? 0 : Clock::milliseconds($block)] : []),
         ];
         $isCut = $block > $call;
         // A granted request may be waiting for the replicas.
@@ -231,10 +231,5 @@ final class KeyLock extends Lock
     private function each(Closure $ask): array
     {
         return $this->connections->within(Clock::now() + Connections::PATIENCE, fn () => array_map($ask, $this->keys));
-    }
-
-    private static function milliseconds(float $seconds): int
-    {
-        return max(1, (int) ceil($seconds * 1000));
     }
 }

@@ -191,6 +191,18 @@ final class Locks
         return new KeyLock($this->connections, Kind::Semaphore, [$key], $lease, $session, false, $replicas, $limit, $permits);
     }
 
+    /** The latch of this key. */
+    public function latch(string $key): Latch
+    {
+        return new Latch($this->connections, $key);
+    }
+
+    /** The delayed queue of this list. */
+    public function delayedQueue(string $list): DelayedQueue
+    {
+        return new DelayedQueue($this->connections, $list);
+    }
+
     /**
      * Connects by `$try` to the first address for which it succeeds, beginning after those that failed last. What is
      * left until the deadline is shared by the addresses, because one of them may not respond.

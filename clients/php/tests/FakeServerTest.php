@@ -125,6 +125,27 @@ final class FakeServerTest extends TestCase
         }
     }
 
+    public function testWhatMayHaveBeenExecutedIsNotSentAgain(): void
+    {
+        $uses = [
+            'LATCH.DOWN' => fn (Locks $locks) => $locks->latch('l')->countDown(),
+            'DELAY.PUSH' => fn (Locks $locks) => $locks->delayedQueue('q')->push('v', 1.0),
+            'LOCK.FORCE' => fn (Locks $locks) => $locks->lock('k')->force(),
+        ];
+        foreach ($uses as $command => $use) {
+            $locks = $this->locks([null, ":0\r\n"]);
+            try {
+                $use($locks);
+                self::fail('there was no reply');
+            } catch (RedisException) {
+                $locks->latch('l')->count();
+                self::assertSame([$command, 'GET'], [$this->command()[0], $this->command()[0]]);
+            }
+            $this->tearDown();
+        }
+        self::assertSame('x', $this->locks([null, "$1\r\nx\r\n"])->delayedQueue('q')->push('v', 1.0, 'x'));
+    }
+
     /** The server may have received the renewal. */
     public function testAShorterLeaseCountsFromItsSendingAndALongerOneFromItsReply(): void
     {
