@@ -50,12 +50,21 @@ final class Client
         return new self($redis, Locks::sentinel($nodes, $to['master'], ...$settings));
     }
 
-    /** The lock that a request describes; `$number` is that of a task that has a lock of its own. */
-    public function lock(array $lock, ?int $number = null): Lock
+    /**
+     * The lock that a request describes, of the client `$on` of these; `$number` is that of a task that has a lock of its
+     * own.
+     *
+     * @param array<string, self> $clients
+     */
+    public static function lock(array $clients, string $on, array $lock, ?int $number = null): Lock
     {
         try {
-            $lock['keys'] = array_map(fn (string $key) => $number === null ? $key : "$key:$number", $lock['keys']);
-            return self::make($this->locks, $lock);
+            $of = fn (array $member): Lock => self::lock($clients, $member['on'], $member['lock'], $number);
+            $numbered = fn (string $key): string => $number === null ? $key : "$key:$number";
+            return match ($lock['kind']) {
+                'combine' => Locks::combine(...array_map($of, $lock['members'])),
+                default => self::make($clients[$on]->locks, ['keys' => array_map($numbered, $lock['keys'])] + $lock),
+            };
         } catch (InvalidArgumentException $error) {
             throw new BadOption($error->getMessage());
         } catch (\Error $error) {

@@ -20,7 +20,7 @@ final class Handoff
     public function measure(): array
     {
         $client = Client::connect($this->to);
-        $lock = $client->lock($this->request['lock']);
+        $lock = Client::lock(['main' => $client], 'main', $this->request['lock']);
         $waiter = Child::start($this->await(...));
         $us = ['lock_us' => [], 'blpop_us' => []];
         for ($round = 0; $round < $this->request['rounds']; $round++) {
@@ -46,7 +46,7 @@ final class Handoff
     {
         $client = Client::connect($this->to);
         $client->redis->setOption(Redis::OPT_READ_TIMEOUT, 60);
-        $lock = $client->lock($this->request['lock']);
+        $lock = Client::lock(['main' => $client], 'main', $this->request['lock']);
         while ($message = $channel->receive()) {
             if ($message['for'] === 'lock') {
                 $hold = $lock->acquire();

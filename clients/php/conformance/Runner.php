@@ -148,14 +148,14 @@ final class Runner
     private function start(string $name, array $request): void
     {
         $to = $request['to'] ?? $this->to[$request['on'] ?? 'main'] ?? [];
-        $client = $this->clients[$request['on'] ?? 'main'] ?? null;
+        $clients = $this->clients;
         if (isset($this->children[$name])) {
             // Its hold is forgotten. It may still give up what it could not in time.
             $this->children["before:{$request['id']}"] = $this->children[$name];
             $this->children[$name]->channel->send(['do' => 'end']);
         }
-        $this->children[$name] = Child::start(static function (Channel $channel) use ($request, $to, $client): void {
-            $task = new Task($channel, $request, $to, $client);
+        $this->children[$name] = Child::start(static function (Channel $channel) use ($request, $to, $clients): void {
+            $task = new Task($channel, $request, $to, $clients);
             $task->run();
         });
     }

@@ -24,9 +24,14 @@ final class Task
     /** Whether it was released. */
     private bool $released = false;
 
-    /** `$client` is the one of the parent process, whose connections are not used here. */
-    public function __construct(private Channel $channel, private array $request, private array $to, private ?Client $client)
+    private string $on;
+    private ?Client $client;
+
+    /** `$clients` are those of the parent process, whose connections are not used here. @param array<string, Client> $clients */
+    public function __construct(private Channel $channel, private array $request, private array $to, private array $clients)
     {
+        $this->on = $request['on'] ?? 'main';
+        $this->client = $clients[$this->on] ?? null;
     }
 
     public function run(): void
@@ -61,9 +66,9 @@ final class Task
         return $answer;
     }
 
-    private function lock(): Lock
+    private function lock(?int $number = null): Lock
     {
-        return $this->client->lock($this->request['lock']);
+        return Client::lock($this->clients, $this->on, $this->request['lock'], $number);
     }
 
     private function acquire(): Hold
@@ -83,7 +88,8 @@ final class Task
         $hold = null;
         $answer = $this->answer($this->request['id'], function () use (&$hold): array {
             $hold = $this->acquire();
-            return ['owner' => $hold->owner, 'token' => $hold->token];
+            $owners = $hold->holds === [] ? [] : ['owners' => array_column($hold->holds, 'owner')];
+            return ['owner' => $hold->owner, 'token' => $hold->token] + $owners;
         });
         if ($hold === null) {
             // Then nothing was sent, and nothing is owed.
@@ -109,7 +115,7 @@ final class Task
             array_walk($this->watchers, fn (Child $watcher) => $watcher->end());
             $this->watchers = [];
             if ($message['do'] === 'close') {
-                $this->client->locks->close(($message['timeout_ms'] ?? 5000) / 1000);
+                $this->clients[$message['on'] ?? 'main']->locks->close(($message['timeout_ms'] ?? 5000) / 1000);
                 $this->channel->send(['closed' => true]);
                 continue;
             }
@@ -123,16 +129,18 @@ final class Task
     /** The rest of a program: what is owed to the server is sent before the next lock, and when the Locks are closed. */
     private function goOn(): void
     {
-        $request = ['keys' => ["{$this->request['lock']['keys'][0]}-next"], 'kind' => 'lock'];
-        for ($until = microtime(true) + 10.0; microtime(true) < $until; usleep(100_000)) {
+        $lock = $this->request['lock'];
+        $members = $lock['members'] ?? [['on' => $this->on, 'lock' => $lock]];
+        for ($until = microtime(true) + 10.0; $members !== [] && microtime(true) < $until; usleep(100_000)) {
+            $locks = $this->clients[$members[0]['on']]->locks;
             try {
-                $this->client->lock($request)->run(fn () => null, 1.0);
-                break;
+                $locks->lock("{$members[0]['lock']['keys'][0]}-next")->run(fn () => null, 1.0);
+                $locks->close();
+                array_shift($members);
             } catch (LockError | RedisException) {
                 continue;
             }
         }
-        $this->client->locks->close();
     }
 
     private function crowd(): array
@@ -140,8 +148,7 @@ final class Task
         $children = [];
         for ($i = 0; $i < $this->request['tasks']; $i++) {
             $children[] = Child::start(fn (Channel $channel) => $channel->send(Runner::answer(0, function () use ($i): array {
-                $lock = $this->client->lock($this->request['lock'], $this->request['own'] ?? true ? $i : null);
-                $hold = $lock->acquire();
+                $hold = $this->lock($this->request['own'] ?? true ? $i : null)->acquire();
                 usleep((int) ($this->request['hold_ms'] * 1000));
                 $hold->release();
                 return ['done' => 1];
@@ -179,10 +186,12 @@ final class Task
     /** If the loss is to be reported, starts a process for each key that only waits for it. */
     private function watch(Hold $hold): void
     {
-        foreach ($this->request['lock']['watch'] ?? false ? $hold->keys : [] as $key) {
-            $this->watchers[] = Child::start(static function (Channel $channel) use ($hold, $key): void {
-                $channel->send(['lost' => $hold->awaitLoss(null, $key)]);
-            });
+        foreach ($this->request['lock']['watch'] ?? false ? ($hold->holds ?: [$hold]) : [] as $one) {
+            foreach ($one->keys as $key) {
+                $this->watchers[] = Child::start(static function (Channel $channel) use ($one, $key): void {
+                    $channel->send(['lost' => $one->awaitLoss(null, $key)]);
+                });
+            }
         }
     }
 
@@ -192,7 +201,8 @@ final class Task
     private function next(?Hold $hold): array|false
     {
         $lock = $this->request['lock'];
-        $lease = ($lock['lease_ms'] ?? 30000) / 1000;
+        $leases = array_map(fn (array $one) => $one['lease_ms'] ?? 30000, [$lock, ...array_column($lock['members'] ?? [], 'lock')]);
+        $lease = min($leases) / 1000;
         while (($message = $this->channel->receive(min(self::CHECK, $lease / 10))) === null) {
             // The runner and its children are stopped together.
             Child::waitWhileTheParentIsStopped();
@@ -221,7 +231,7 @@ final class Task
 
     private function within(): array
     {
-        $this->client->lock($this->request['lock'])->run(function (Hold $hold): void {
+        $this->lock()->run(function (Hold $hold): void {
             $this->channel->send(['event' => 'inside', 'id' => $this->request['id']]);
             if ($this->request['until'] ?? false) {
                 $this->next($hold);
@@ -296,7 +306,7 @@ final class Task
     private function work(int $times): array
     {
         $client = Client::connect($this->to);
-        $lock = $client->lock($this->request['lock']);
+        $lock = $this->lock();
         $counter = $this->request['counter'];
         $done = 0;
         for ($i = 0; $i < $times; $i++) {
@@ -317,7 +327,7 @@ final class Task
             throw new RuntimeException('a process that waits can only be killed');
         }
         mt_srand($this->request['seed']);
-        $lock = Client::connect($this->to)->lock($this->request['lock']);
+        $lock = $this->lock();
         $acquired = 0;
         for ($i = 0; $i < $this->request['times']; $i++) {
             $hold = $lock->tryAcquire(mt_rand(1000, 3000) / 1e6);

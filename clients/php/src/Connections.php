@@ -52,7 +52,7 @@ final class Connections
      * `$find` gets this object and returns a connection to the master, or to any node of a cluster. `$scheme` is
      * 'tls://' or empty, `$auth` a password or [user, password], `$timeout` the limit for connecting in seconds. One
      * command blocks for `$maxBlock` seconds at most; then the request is sent again, so that a server that stopped
-     * responding is noticed.
+     * responding is noticed. `$name` is that of the server, by which the locks of several servers are ordered.
      */
     public function __construct(
         private Closure $find,
@@ -63,6 +63,8 @@ final class Connections
         private array $context = [],
         public readonly float $maxBlock = 30.0,
         public readonly float $connectTimeout = 5.0,
+        public readonly string $name = '',
+        private bool $isCluster = false,
     ) {
         Lock::checkPositive('maxBlock', $maxBlock);
         Lock::checkPositive('connectTimeout', $connectTimeout);
@@ -170,6 +172,12 @@ final class Connections
             } while ($reply === null && Clock::now() < $until);
             return $reply;
         });
+    }
+
+    /** The slot of a key; 0 outside of a cluster. */
+    public function slot(string $key): int
+    {
+        return $this->isCluster ? Slot::of($key) : 0;
     }
 
     /** Remembers what is held, for close. */

@@ -9,8 +9,8 @@ use RedisException;
 /** What was granted to an owner; each acquisition, and each re-entry, has a Hold on it. @internal */
 abstract class Grant
 {
-    /** How many holds have not been released. */
-    public int $holds = 0;
+    /** How many holds on it have not been released. */
+    public int $entered = 0;
     private int $pid;
 
     public function __construct(
@@ -18,6 +18,8 @@ abstract class Grant
         public readonly ?int $token,
         public readonly Lock $lock,
         public readonly int $permits = 1,
+        /** @var list<Hold> of a combination: what it consists of */
+        public readonly array $members = [],
     ) {
         $this->pid = getmypid();
     }
@@ -34,8 +36,8 @@ abstract class Grant
     /** As Hold::keep, but not beyond `$deadline` (by Clock). */
     abstract public function keep(float $deadline = INF): void;
 
-    /** As Hold::isLost. */
-    abstract public function isLost(bool $query): bool;
+    /** As Hold::isLost, but not beyond `$deadline` (by Clock). */
+    abstract public function isLost(bool $query, float $deadline = INF): bool;
 
     /**
      * As Hold::release, within `$patience` seconds.

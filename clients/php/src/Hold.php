@@ -21,6 +21,8 @@ final class Hold
     public readonly string $owner;
     /** The fencing token, if one was requested. */
     public readonly ?int $token;
+    /** @var list<Hold> of a combined lock, or of keys in several slots: the hold of each, as they were acquired; for guard, and tokens */
+    public readonly array $holds;
     /** Whether it was lost, as soon as it is released. */
     private ?bool $ended = null;
 
@@ -31,7 +33,8 @@ final class Hold
         $this->permits = $grant->permits;
         $this->owner = $grant->owner;
         $this->token = $grant->token;
-        $grant->holds++;
+        $this->holds = $grant->members;
+        $grant->entered++;
     }
 
     /**
@@ -60,8 +63,7 @@ final class Hold
      */
     public function keep(): void
     {
-        $this->checkOwned();
-        $this->grant->keep();
+        $this->keepUntil(INF);
     }
 
     /**
@@ -72,7 +74,7 @@ final class Hold
      */
     public function isLost(bool $query = true): bool
     {
-        return $this->ended ?? $this->grant->isLost($query);
+        return $this->isLostBy($query, INF);
     }
 
     /**
@@ -114,8 +116,42 @@ final class Hold
      */
     public function release(): void
     {
+        $this->releaseWithin(INF);
+    }
+
+    /** The same as keep, release and isLost, with limits: within seconds, or until a time by Clock. @internal */
+    public function releaseWithin(float $patience): void
+    {
         $this->checkOwned();
-        $this->end(INF);
+        $this->end($patience);
+    }
+
+    /** @internal */
+    public function keepUntil(float $deadline): void
+    {
+        $this->checkOwned();
+        $this->grant->keep($deadline);
+    }
+
+    /** @internal */
+    public function isLostBy(bool $query, float $deadline): bool
+    {
+        return $this->ended ?? $this->grant->isLost($query, $deadline);
+    }
+
+    /** @internal */
+    public function isReleased(): bool
+    {
+        return $this->ended !== null;
+    }
+
+    /** Releases it until `$deadline` (by Clock), or later if that is not possible. It throws nothing. @internal */
+    public function giveUp(float $deadline): void
+    {
+        if ($this->ended === null) {
+            $this->ended = false;
+            --$this->grant->entered > 0 || $this->grant->giveUp($deadline);
+        }
     }
 
     /** Whether this is the copy in a fork, which does not own the lock. @internal */
@@ -162,7 +198,7 @@ final class Hold
     {
         $lost = null;
         try {
-            if ($this->grant->holds === 1) {
+            if ($this->grant->entered === 1) {
                 $this->grant->release($patience);
             } elseif ($this->isLost(query: false)) {
                 throw $this->grant->notHeld('the outer hold is lost');
@@ -174,7 +210,7 @@ final class Hold
         } finally {
             // After another error it is not released.
             $this->ended = $lost;
-            $this->grant->holds -= $lost === null ? 0 : 1;
+            $this->grant->entered -= $lost === null ? 0 : 1;
         }
     }
 

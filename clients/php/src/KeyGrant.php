@@ -69,7 +69,7 @@ final class KeyGrant extends Grant
         }
     }
 
-    public function isLost(bool $query): bool
+    public function isLost(bool $query, float $deadline = INF): bool
     {
         if ($this->lost) {
             return true;
@@ -82,7 +82,9 @@ final class KeyGrant extends Grant
             return false;
         }
         try {
-            $inherited || $this->binding === null ? $this->query() : $this->renewUntil($this->soon(), $this->lease);
+            $isLease = $inherited || $this->binding === null;
+            $check = fn () => $isLease ? $this->query() : $this->renewUntil($this->soon(), $this->lease);
+            $this->connections->within($deadline, $check);
         } catch (NotHeld) {
             $this->lost = true;
         } catch (RedisException | LockError) {

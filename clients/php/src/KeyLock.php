@@ -67,6 +67,20 @@ final class KeyLock extends Lock
             && [$this->kind, $this->keys, $this->modes] === [$other->kind, $other->keys, $other->modes];
     }
 
+    /** The order in which the locks of a combination are acquired: by server, by slot, by the smallest key. */
+    public function compare(self $other): int
+    {
+        return strcmp($this->connections->name, $other->connections->name)
+            ?: $this->connections->slot($this->keys[0]) <=> $other->connections->slot($other->keys[0])
+            ?: strcmp($this->smallestKey(), $other->smallestKey());
+    }
+
+    /** Whether they have a key in common. */
+    public function overlaps(self $other): bool
+    {
+        return $this->connections->name === $other->connections->name && array_intersect($this->keys, $other->keys) !== [];
+    }
+
     public function attempt(?float $wait, float $until, bool $named, ?Closure $between = null, float $most = INF): Hold
     {
         foreach ($this->reentrant ? $this->connections->holds : [] as $hold => $_) {
@@ -136,6 +150,11 @@ final class KeyLock extends Lock
         $multi = $this->kind === Kind::Multi;
         $what = $multi ? ['LOCK.MRENEW', count($this->keys), ...$this->keys] : ['LOCK.RENEW', $this->keys[0]];
         return [...$what, $owner, ...$this->leaseWords($lease)];
+    }
+
+    private function smallestKey(): string
+    {
+        return array_reduce($this->keys, fn (?string $least, string $key) => $least === null || strcmp($key, $least) < 0 ? $key : $least);
     }
 
     /** The arguments for the lease or the session, and for the replicas. */

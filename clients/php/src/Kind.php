@@ -14,6 +14,16 @@ enum Kind: string
     case Multi = 'multi-key lock';
     case Semaphore = 'semaphore';
 
+    /** The kind that is one key of a multi-key lock, with this mode. */
+    public static function single(?string $mode): self
+    {
+        return match ($mode) {
+            null => self::Lock,
+            'READ' => self::Read,
+            'WRITE' => self::Write,
+        };
+    }
+
     /** The command that acquires one. */
     public function command(): string
     {

@@ -42,6 +42,7 @@ final class Locks
             context: $context,
             maxBlock: $maxBlock,
             connectTimeout: $connectTimeout,
+            name: self::name($address),
         ));
     }
 
@@ -64,7 +65,16 @@ final class Locks
             $connection->send(['PING'], $connections->patience());
             return $connection;
         });
-        return new self(new Connections($find, $tls ? 'tls://' : '', $auth, context: $context, maxBlock: $maxBlock, connectTimeout: $connectTimeout));
+        return new self(new Connections(
+            $find,
+            $tls ? 'tls://' : '',
+            $auth,
+            context: $context,
+            maxBlock: $maxBlock,
+            connectTimeout: $connectTimeout,
+            name: min(array_map(self::name(...), $seeds)),
+            isCluster: true,
+        ));
     }
 
     /**
@@ -91,7 +101,16 @@ final class Locks
             $node = $monitors->open($sentinel)->send($words, $monitors->patience());
             return $connections->open(is_array($node) ? implode(':', $node) : throw new RedisException("$sentinel knows no $master"));
         });
-        return new self(new Connections($find, $scheme, $auth, $db, context: $context, maxBlock: $maxBlock, connectTimeout: $connectTimeout));
+        return new self(new Connections(
+            $find,
+            $scheme,
+            $auth,
+            $db,
+            context: $context,
+            maxBlock: $maxBlock,
+            connectTimeout: $connectTimeout,
+            name: $master,
+        ));
     }
 
     /** Releases what is held, within `$timeout` seconds, and closes the connections. Later uses throw Closed. */
@@ -149,7 +168,8 @@ final class Locks
 
     /**
      * A multi-key lock: the locks of all `$keys`, or none of them. Or, instead of `$keys`, the read locks of all `$read`
-     * and the write locks of all `$write`. In a cluster the keys must share a slot.
+     * and the write locks of all `$write`. In a cluster the keys of each slot are acquired in one step, one slot after the
+     * other.
      */
     public function multi(
         array $keys = [],
@@ -166,17 +186,37 @@ final class Locks
             $keys = [...$read, ...$write];
         }
         $modes = [...array_fill(0, count($read), 'READ'), ...array_fill(0, count($write), 'WRITE')];
-        return new KeyLock(
-            $this->connections,
-            Kind::Multi,
-            $keys,
-            $lease,
-            $session,
-            false,
-            $replicas,
-            reentrant: $reentrant,
-            modes: $modes,
-        );
+        $slots = [];
+        foreach (array_values($keys) as $i => $key) {
+            $slots[$this->connections->slot($key)][$i] = $key;
+        }
+        $locks = [];
+        foreach ($slots ?: [[]] as $of) {
+            $its = array_values(array_intersect_key($modes, $of));
+            $isSingle = count($slots) > 1 && count($of) === 1;
+            $locks[] = new KeyLock(
+                $this->connections,
+                $isSingle ? Kind::single($its[0] ?? null) : Kind::Multi,
+                array_values($of),
+                $lease,
+                $session,
+                false,
+                $replicas,
+                reentrant: $reentrant,
+                modes: $isSingle ? [] : $its,
+            );
+        }
+        return count($locks) === 1 ? $locks[0] : new CombinedLock($locks, array_values($keys));
+    }
+
+    /**
+     * A lock that consists of others, also of several servers: all of them, or none. They are acquired one after the other,
+     * in one order for all programs: by the name of the server, then by the slot, then by the smallest key. So name
+     * the servers alike in all programs.
+     */
+    public static function combine(Lock ...$locks): Lock
+    {
+        return new CombinedLock(array_values($locks));
     }
 
     /** `$permits` permits of a semaphore, of which all owners together hold at most `$limit`. */
@@ -201,6 +241,12 @@ final class Locks
     public function delayedQueue(string $list): DelayedQueue
     {
         return new DelayedQueue($this->connections, $list);
+    }
+
+    /** An address as the name of a server: without the scheme. */
+    private static function name(string $address): string
+    {
+        return preg_replace('~^\w+://~', '', $address);
     }
 
     /**

@@ -44,7 +44,7 @@ final class ReadmeTest extends LocksTestCase
 
     public function testThereAreExamples(): void
     {
-        self::assertCount(9, $this->examples());
+        self::assertCount(10, $this->examples());
     }
 
     /** The example that is not run, because it needs other servers, must at least compile. */

@@ -122,12 +122,20 @@ final class ServersTest extends TestCase
             self::assertSame(2, $locks->multi(['{b}1', '{b}2'])->run(fn () => $redis->exists('{b}1', '{b}2')));
             $locks->semaphore('b', 1)->run(fn ($hold) => $hold->renew());
         }
-        try {
-            $locks->multi(['a', 'b'])->acquire();
-            self::fail('they are in two slots');
-        } catch (Refused $error) {
-            self::assertSame('CROSSSLOT', $error->reason);
-        }
+        // 'b' and 'c' are in two slots of the first node, 'a' in one of the second.
+        $hold = $locks->multi(['a', '{c}1', 'b', '{c}2'], reentrant: true)->acquire(0.0);
+        self::assertSame(['a', '{c}1', 'b', '{c}2'], $hold->keys);
+        self::assertSame([['b'], ['{c}1', '{c}2'], ['a']], array_column($hold->holds, 'keys'));
+        self::assertNull($locks->multi(read: ['a', 'b'])->tryAcquire());
+        $hold->renew(60.0);
+        $hold->release();
+        $hold = $locks->multi(read: ['a', 'b'], write: ['{b}1', 'c'])->acquire(0.0);
+        self::assertSame(['read', 'read', 'write', 'write'], array_map(
+            fn (string $key) => $locks->lock($key)->info()->holders[0]->mode,
+            ['a', 'b', '{b}1', 'c'],
+        ));
+        $hold->release();
+        self::assertFalse($locks->multi(['a', 'b', '{b}1', 'c'])->locked());
         $this->moveASlot($one, $two, $locks);
     }
 
