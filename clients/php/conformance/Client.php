@@ -7,6 +7,7 @@ namespace LockSo\Conformance;
 use InvalidArgumentException;
 use LockSo\Lock;
 use LockSo\Locks;
+use LockSo\RedLock;
 use Redis;
 use RedisCluster;
 
@@ -62,6 +63,8 @@ final class Client
             $of = fn (array $member): Lock => self::lock($clients, $member['on'], $member['lock'], $number);
             $numbered = fn (string $key): string => $number === null ? $key : "$key:$number";
             return match ($lock['kind']) {
+                'redlock' => (new RedLock(array_map(fn (string $name) => $clients[$name]->locks, $lock['on'])))
+                    ->lock($numbered($lock['keys'][0]), ...(isset($lock['lease_ms']) ? [$lock['lease_ms'] / 1000] : [])),
                 'combine' => Locks::combine(...array_map($of, $lock['members'])),
                 default => self::make($clients[$on]->locks, ['keys' => array_map($numbered, $lock['keys'])] + $lock),
             };

@@ -26,6 +26,8 @@ final class Task
 
     private string $on;
     private ?Client $client;
+    /** The lock of the request: with the last variable of a RedLock what it owes is sent. */
+    private ?Lock $lock = null;
 
     /** `$clients` are those of the parent process, whose connections are not used here. @param array<string, Client> $clients */
     public function __construct(private Channel $channel, private array $request, private array $to, private array $clients)
@@ -68,7 +70,7 @@ final class Task
 
     private function lock(?int $number = null): Lock
     {
-        return Client::lock($this->clients, $this->on, $this->request['lock'], $number);
+        return $this->lock = Client::lock($this->clients, $this->on, $this->request['lock'], $number);
     }
 
     private function acquire(): Hold
@@ -130,6 +132,10 @@ final class Task
     private function goOn(): void
     {
         $lock = $this->request['lock'];
+        if ($lock['kind'] === 'redlock') {
+            $this->lock = null;
+            return;
+        }
         $members = $lock['members'] ?? [['on' => $this->on, 'lock' => $lock]];
         for ($until = microtime(true) + 10.0; $members !== [] && microtime(true) < $until; usleep(100_000)) {
             $locks = $this->clients[$members[0]['on']]->locks;
@@ -186,7 +192,9 @@ final class Task
     /** If the loss is to be reported, starts a process for each key that only waits for it. */
     private function watch(Hold $hold): void
     {
-        foreach ($this->request['lock']['watch'] ?? false ? ($hold->holds ?: [$hold]) : [] as $one) {
+        // A RedLock notices its loss when it is renewed.
+        $isWatched = ($this->request['lock']['watch'] ?? false) && $this->request['lock']['kind'] !== 'redlock';
+        foreach ($isWatched ? ($hold->holds ?: [$hold]) : [] as $one) {
             foreach ($one->keys as $key) {
                 $this->watchers[] = Child::start(static function (Channel $channel) use ($one, $key): void {
                     $channel->send(['lost' => $one->awaitLoss(null, $key)]);
@@ -218,15 +226,19 @@ final class Task
                 $lost = false;
                 fwrite(STDERR, "renewing: {$error->getMessage()}\n");
             }
-            foreach ($this->lossSent ? [] : $this->watchers as $watcher) {
-                if ($lost || $watcher->channel->receive(0.0)) {
-                    $this->lossSent = true;
-                    $this->channel->send(['event' => 'lost', 'as' => $this->request['as']]);
-                    break;
-                }
+            $isWatched = ($lock['watch'] ?? false) && isset($this->request['as']) && !$this->lossSent;
+            if ($isWatched && ($lost || $this->isReported())) {
+                $this->lossSent = true;
+                $this->channel->send(['event' => 'lost', 'as' => $this->request['as']]);
             }
         }
         return $message;
+    }
+
+    /** Whether one of the watchers has received the loss. */
+    private function isReported(): bool
+    {
+        return array_filter($this->watchers, fn (Child $watcher) => (bool) $watcher->channel->receive(0.0)) !== [];
     }
 
     private function within(): array

@@ -52,7 +52,8 @@ final class Connections
      * `$find` gets this object and returns a connection to the master, or to any node of a cluster. `$scheme` is
      * 'tls://' or empty, `$auth` a password or [user, password], `$timeout` the limit for connecting in seconds. One
      * command blocks for `$maxBlock` seconds at most; then the request is sent again, so that a server that stopped
-     * responding is noticed. `$name` is that of the server, by which the locks of several servers are ordered.
+     * responding is noticed. `$name` is that of the server, by which the locks of several servers are ordered; `$single` its
+     * address, unless that may change.
      */
     public function __construct(
         private Closure $find,
@@ -65,6 +66,7 @@ final class Connections
         public readonly float $connectTimeout = 5.0,
         public readonly string $name = '',
         private bool $isCluster = false,
+        public readonly ?string $single = null,
     ) {
         Lock::checkPositive('maxBlock', $maxBlock);
         Lock::checkPositive('connectTimeout', $connectTimeout);
@@ -86,7 +88,7 @@ final class Connections
      */
     public function call(string $key, Closure $words, float $until, ?Binding $binding = null, ?Closure $failed = null, bool $once = false): mixed
     {
-        $this->closed && throw new Closed('these Locks are closed');
+        $this->checkOpen();
         $this->unsure = false;
         $started = Clock::now();
         $redirections = 0;
@@ -193,14 +195,31 @@ final class Connections
         $scheme = str_starts_with($address, '/') || str_contains($address, '://') ? '' : $this->scheme;
         $this->address = $address;
         $connection = Connection::open($scheme . $address, $this->patience($this->timeout), $this->context);
-        if (($this->auth ?? false) !== false) {
-            $connection->send(['AUTH', ...(array) $this->auth], $this->patience());
-        }
-        if ($this->db !== 0) {
-            $connection->send(['SELECT', $this->db], $this->patience());
+        foreach ($this->greeting() as $words) {
+            $connection->send($words, $this->patience());
         }
         $connection->fresh = true;
         return $connection;
+    }
+
+    /** The commands with which a connection begins. */
+    public function greeting(): array
+    {
+        return [
+            ...(($this->auth ?? false) === false ? [] : [['AUTH', ...(array) $this->auth]]),
+            ...($this->db === 0 ? [] : [['SELECT', $this->db]]),
+        ];
+    }
+
+    /** A new connection for a RedLock, which has not begun. */
+    public function wire(): Wire
+    {
+        return new Wire($this->single, $this->context);
+    }
+
+    public function checkOpen(): void
+    {
+        !$this->closed || throw new Closed('these Locks are closed');
     }
 
     /** Keeps an idle connection for the next call. */

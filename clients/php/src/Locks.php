@@ -43,6 +43,7 @@ final class Locks
             maxBlock: $maxBlock,
             connectTimeout: $connectTimeout,
             name: self::name($address),
+            single: $address,
         ));
     }
 
@@ -111,6 +112,13 @@ final class Locks
             connectTimeout: $connectTimeout,
             name: $master,
         ));
+    }
+
+    /** What a RedLock needs of one of its servers. @internal */
+    public function server(): Connections
+    {
+        $this->connections->single !== null || throw new InvalidArgumentException('locks: each must be made by Locks::on');
+        return $this->connections;
     }
 
     /** Releases what is held, within `$timeout` seconds, and closes the connections. Later uses throw Closed. */

@@ -8,6 +8,7 @@ use LockSo\Locks;
 use LockSo\NotAcquired;
 use LockSo\Refused;
 use LockSo\Slot;
+use LockSo\Wire;
 use PHPUnit\Framework\TestCase;
 use Redis;
 use RedisCluster;
@@ -63,6 +64,7 @@ final class ServersTest extends TestCase
         $redis = new Redis();
         $this->until(fn () => @$redis->connect('tls://127.0.0.1', $port, 2.0, null, 0, 0, $context));
         self::assertSame(1, Locks::on($redis, $context)->lock('k')->run(fn () => $redis->exists('k')));
+        $this->aRedLockConnects($port, $context);
         $this->aForkEndsNoSession($server, Locks::on($redis, $context));
         try {
             Locks::on($redis)->lock('k')->acquire(0.0);
@@ -71,6 +73,21 @@ final class ServersTest extends TestCase
             self::assertStringContainsString('certificate verify failed', $error->getMessage());
         } finally {
             unlink($pem);
+        }
+    }
+
+    private function aRedLockConnects(int $port, array $context): void
+    {
+        foreach ([[$context, true], [[], RedisException::class]] as [$given, $expected]) {
+            $reply = null;
+            $wire = new Wire("tls://127.0.0.1:$port", $given);
+            $wire->send(['PING'], function (mixed $received) use (&$reply): void {
+                $reply = $received;
+            });
+            for ($end = microtime(true) + 10; $reply === null && microtime(true) < $end; usleep(1000)) {
+                $wire->advance();
+            }
+            self::assertSame($expected, is_object($reply) ? $reply::class : $reply);
         }
     }
 

@@ -1,0 +1,160 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo;
+
+use ArrayObject;
+use Closure;
+use InvalidArgumentException;
+use RedisException;
+
+/** A lock on the majority of several servers; the steps are those of docs/redlock.md. @internal */
+final class RedLockLock extends Lock
+{
+    /** Seconds in which the others may reply after a majority has. */
+    private const LINGER = 0.002;
+
+    /** @param list<Lock> $each the lock of the key on each server */
+    public function __construct(private RedLock $red, public readonly string $key, public readonly float $lease, private array $each)
+    {
+        parent::__construct([$key]);
+        self::checkPositive('lease', $lease);
+    }
+
+    public function locked(): bool
+    {
+        return count(array_filter($this->each, fn (Lock $lock) => $lock->locked())) >= $this->red->majority();
+    }
+
+    public function info(): LockInfo
+    {
+        return LockInfo::merge(array_map(fn (Lock $lock) => $lock->info(), $this->each));
+    }
+
+    public function force(): bool
+    {
+        return in_array(true, array_map(fn (Lock $lock) => $lock->force(), $this->each), true);
+    }
+
+    public function named(): string
+    {
+        return "RedLock \"$this->key\"";
+    }
+
+    /** On how many servers this owner may hold it: those that do not reply are among them. */
+    public function holding(string $owner): int
+    {
+        return count(array_filter($this->each, function (Lock $lock) use ($owner): bool {
+            try {
+                return in_array($owner, array_column($lock->info()->holders, 'owner'), true);
+            } catch (LockError | RedisException) {
+                return true;
+            }
+        }));
+    }
+
+    /** Seconds that a server has to reply. */
+    public static function limit(float $lease): float
+    {
+        return min(1.0, max(0.02, $lease / 20));
+    }
+
+    /** Seconds of a lease on which the holder can rely: clocks differ by 1 %, and leases end at a whole millisecond. */
+    public static function usable(float $lease): float
+    {
+        return $lease * 0.99 - 0.002;
+    }
+
+    /** The command that acquires it on one server. */
+    public function acquireWords(string $owner, float $lease): array
+    {
+        return ['LOCK.ACQUIRE', $this->key, $owner, 'PX', Clock::milliseconds($lease), 'FENCED', 'ONCE'];
+    }
+
+    public function attempt(?float $wait, float $until, bool $named, ?Closure $between = null, float $most = INF): Hold
+    {
+        $this->red->checkOpen();
+        $deadline = $until + Connections::TOLERANCE;
+        $replied = Clock::now();
+        while (true) {
+            $isLast = Clock::now() >= $until;
+            $replies = new ArrayObject();
+            $grant = $this->round($deadline, $replies);
+            if ($grant !== null) {
+                return new Hold($grant);
+            }
+            $trouble = $this->trouble($replies->getArrayCopy());
+            $now = Clock::now();
+            $replied = $trouble === null ? $now : $replied;
+            if ($trouble !== null && $now - $replied >= $this->red->connectTimeout()) {
+                throw $trouble;
+            }
+            if ($isLast || $now >= $deadline) {
+                // A try without replies throws the error itself: null only means that it is held.
+                throw $trouble !== null && !($wait > 0) ? $trouble : NotAcquired::within($this, $wait, [], $trouble);
+            }
+            // So that two that have blocked each other do not do so again.
+            $this->red->pump(min($until, $now + random_int(20, 200) / 1000), fn () => false);
+        }
+    }
+
+    /** Requests it from all servers at once. Null if no majority has granted it; then it is released on all of them. */
+    private function round(float $deadline, ArrayObject $replies): ?RedLockGrant
+    {
+        $owner = Owner::create();
+        $limit = self::limit($this->lease);
+        $this->red->connect(min($deadline, Clock::now() + $limit));
+        $servers = $this->red->servers();
+        foreach ($servers as $server) {
+            $server->refusal === null || throw new InvalidArgumentException("locks: $server->refusal");
+        }
+        $began = Clock::now();
+        $granted = fn (): array => array_filter($replies->getArrayCopy(), is_int(...));
+        $grant = null;
+        $asked = [];
+        try {
+            foreach ($servers as $i => $server) {
+                $received = fn (mixed $reply) => $replies[$i] = $reply;
+                $server->request($this->acquireWords($owner, $this->lease), $received) && $asked[$i] = true;
+            }
+            $this->red->pump(min($deadline, $began + $limit), function () use ($replies, $granted, $servers): bool {
+                $yes = count($granted());
+                $no = count($replies) - $yes;
+                return $yes >= $this->red->majority() || $no > count($servers) - $this->red->majority();
+            });
+            // Those that reply at the same time count from the beginning.
+            $this->red->pump(min($deadline, Clock::now() + self::LINGER), fn () => count($replies) === count($servers));
+            if (count($granted()) >= $this->red->majority() && Clock::now() < $began + self::usable($this->lease)) {
+                $grant = new RedLockGrant($this->red, $this, $owner, $granted(), $asked, $began);
+            }
+            return $grant;
+        } finally {
+            // Also on those that have not replied, behind the request.
+            foreach ($grant === null ? array_intersect_key($servers, $asked) : [] as $server) {
+                $server->release($this->key, $owner, Clock::now() + $this->lease, fn () => null);
+            }
+        }
+    }
+
+    /**
+     * Null if a majority has replied, although it has not granted the lock; otherwise why it has not replied.
+     *
+     * @throws LockError if so many refuse it that the others are no majority
+     */
+    private function trouble(array $replies): LockError | RedisException | null
+    {
+        $isTransient = fn (mixed $reply) => $reply instanceof Refused && $reply->isTransient();
+        $errors = array_filter($replies, fn (mixed $reply) => $reply instanceof LockError && !$isTransient($reply));
+        $silent = array_filter($replies, fn (mixed $reply) => $reply instanceof RedisException || $isTransient($reply));
+        $all = count($this->red->servers());
+        $majority = $this->red->majority();
+        if (count($errors) > $all - $majority) {
+            throw reset($errors);
+        }
+        if (count($replies) - count($silent) >= $majority) {
+            return null;
+        }
+        return reset($silent) ?: new RedisException('no reply from a majority of the servers');
+    }
+}

@@ -1,0 +1,352 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo\Tests;
+
+use InvalidArgumentException;
+use LockSo\Closed;
+use LockSo\Lock;
+use LockSo\Locks;
+use LockSo\NotAcquired;
+use LockSo\NotHeld;
+use LockSo\RedLock;
+use LockSo\Refused;
+use PHPUnit\Framework\TestCase;
+use RedisException;
+
+/** A lock on the majority of three servers. */
+final class RedLockTest extends TestCase
+{
+    /** @var list<Server> */
+    private static array $all = [];
+    private RedLock $red;
+    /** @var list<int> the servers that are stopped */
+    private array $stopped = [];
+
+    public static function setUpBeforeClass(): void
+    {
+        self::$all = [new Server(), new Server(), new Server()];
+    }
+
+    public static function tearDownAfterClass(): void
+    {
+        array_walk(self::$all, fn (Server $server) => $server->stop());
+    }
+
+    protected function setUp(): void
+    {
+        array_walk(self::$all, fn (Server $server) => $server->client()->flushAll());
+        $this->red = self::create();
+    }
+
+    protected function tearDown(): void
+    {
+        $this->goOn();
+    }
+
+    private static function create(float $connectTimeout = 5.0): RedLock
+    {
+        return new RedLock(array_map(fn (Server $server) => Locks::on($server->client(), connectTimeout: $connectTimeout), self::$all));
+    }
+
+    private function stop(int ...$which): void
+    {
+        $this->stopped = $which;
+        array_map(fn (int $i) => self::$all[$i]->signal(SIGSTOP), $which);
+    }
+
+    private function goOn(): void
+    {
+        array_map(fn (int $i) => self::$all[$i]->signal(SIGCONT), $this->stopped);
+        $this->stopped = [];
+    }
+
+    /** Who holds it on each server. */
+    private function owners(): array
+    {
+        return array_map(fn (Server $server) => $server->client()->rawCommand('LOCK.INFO', 'k')[3][0][1] ?? null, self::$all);
+    }
+
+    private function waitFor(callable $condition, string $what): void
+    {
+        for ($until = microtime(true) + 15; !$condition(); usleep(5000)) {
+            self::assertLessThan($until, microtime(true), "waited for $what");
+        }
+        $this->addToAssertionCount(1);
+    }
+
+    private function everywhere(?string $owner): void
+    {
+        $this->waitFor(fn () => $this->owners() === [$owner, $owner, $owner], 'all servers');
+    }
+
+    public function testItIsHeldOnAllServers(): void
+    {
+        $lock = $this->red->lock('k', lease: 20.0);
+        $hold = $lock->acquire(0.0);
+        $this->everywhere($hold->owner);
+        self::assertIsInt($hold->token);
+        self::assertTrue($lock->locked());
+        self::assertCount(3, $lock->info()->holders);
+        self::assertFalse($hold->isLost());
+        self::assertNull(self::create()->lock('k')->tryAcquire());
+        try {
+            self::create()->lock('k')->acquire(0.3);
+            self::fail('it is held');
+        } catch (NotAcquired $error) {
+            self::assertSame('RedLock "k" was not acquired within 0.3 s', $error->getMessage());
+        }
+        $hold->renew(60.0);
+        $this->waitFor(
+            fn () => min(array_map(fn (Server $server) => $server->client()->pttl('k'), self::$all)) > 40000,
+            'the new lease',
+        );
+        $hold->release();
+        $this->everywhere(null);
+        self::assertGreaterThan($hold->token, $lock->run(fn ($next) => $next->token));
+        $this->everywhere(null);
+        $this->expectExceptionMessage('it was released before');
+        $hold->release();
+    }
+
+    public function testAMinorityThatIsSilentDoesNotMatter(): void
+    {
+        $lock = $this->red->lock('k', lease: 2.0);
+        $lock->acquire()->release();
+        $this->stop(1);
+        $began = microtime(true);
+        $hold = $lock->acquire(1.0);
+        self::assertLessThan(0.5, microtime(true) - $began);
+        $hold->renew();
+        self::assertFalse($hold->isLost());
+        $hold->release();
+        $this->goOn();
+        // The release is behind the request.
+        $this->everywhere(null);
+    }
+
+    public function testWithoutAMajorityAWaitEndsInTime(): void
+    {
+        $lock = self::create(connectTimeout: 0.6)->lock('k', lease: 2.0);
+        $lock->acquire()->release();
+        $this->stop(0, 2);
+        $this->failsInTime($lock, 0.0, RedisException::class);
+        $this->failsInTime($lock, 0.4, NotAcquired::class);
+        $this->failsInTime($lock, 9.0, RedisException::class);
+        $this->goOn();
+        $this->everywhere(null);
+    }
+
+    private function failsInTime(Lock $lock, float $wait, string $class): void
+    {
+        $began = microtime(true);
+        try {
+            $lock->acquire($wait);
+            self::fail('there is no majority');
+        } catch (RedisException | NotAcquired $error) {
+            self::assertInstanceOf($class, $error);
+            self::assertLessThan(min($wait, 1.0) + 0.4, microtime(true) - $began);
+        }
+    }
+
+    public function testAServerThatHasLostItCountsAgainLater(): void
+    {
+        $hold = $this->red->lock('k', lease: 20.0)->acquire();
+        $this->everywhere($hold->owner);
+        // From then on all of them count.
+        $hold->renew();
+        foreach ([2, 1, 0] as $i) {
+            self::$all[$i]->client()->flushAll();
+            $hold->renew();
+            $this->everywhere($hold->owner);
+            $hold->renew();
+        }
+        self::assertFalse($hold->isLost());
+        // Two of them lose it between two renewals.
+        self::$all[0]->client()->flushAll();
+        self::$all[1]->client()->flushAll();
+        try {
+            $hold->renew();
+            self::fail('a majority has lost it');
+        } catch (NotHeld $error) {
+            self::assertSame('RedLock "k" is not held: a majority of the servers has lost it', $error->getMessage());
+        }
+        try {
+            $hold->release();
+            self::fail('it is lost');
+        } catch (NotHeld) {
+            $this->everywhere(null);
+        }
+    }
+
+    public function testItIsLostWhenNoMajorityRenewsIt(): void
+    {
+        $hold = $this->red->lock('k', lease: 0.9)->acquire();
+        $this->stop(0, 1);
+        $began = microtime(true);
+        $this->waitFor(function () use ($hold): bool {
+            try {
+                $hold->keep();
+                return false;
+            } catch (NotHeld) {
+                return true;
+            }
+        }, 'the loss');
+        self::assertLessThan(1.3, microtime(true) - $began);
+        self::assertTrue($hold->isLost());
+        self::assertTrue($hold->awaitLoss(0.0));
+    }
+
+    public function testKeepRenewsIt(): void
+    {
+        $hold = $this->red->lock('k', lease: 0.6)->acquire();
+        for ($until = microtime(true) + 1.5; microtime(true) < $until; usleep(5000)) {
+            $hold->keep();
+        }
+        self::assertFalse($hold->awaitLoss(0.1));
+        $hold->release();
+    }
+
+    public function testAConnectionThatIsLostIsMadeAgain(): void
+    {
+        $hold = $this->red->lock('k', lease: 20.0)->acquire();
+        $this->everywhere($hold->owner);
+        array_walk(self::$all, fn (Server $server) => $server->client()->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'));
+        $hold->renew();
+        array_walk(self::$all, fn (Server $server) => $server->client()->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'));
+        $hold->release();
+        $this->everywhere(null);
+    }
+
+    public function testAForkHasConnectionsOfItsOwn(): void
+    {
+        $hold = $this->red->lock('k')->acquire();
+        $this->everywhere($hold->owner);
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            $found = [$hold->isLost(), $this->red->lock('k')->tryAcquire() === null, $this->red->lock('l')->run(fn () => true)];
+            self::$all[0]->client()->rPush('found', json_encode($found));
+            posix_kill(getmypid(), SIGKILL);
+        }
+        self::assertSame(['found', '[false,true,true]'], self::$all[0]->client()->blPop(['found'], 20));
+        pcntl_waitpid($pid, $status);
+        $hold->renew();
+        $hold->release();
+    }
+
+    public function testTheErrorOfAMajorityIsThrown(): void
+    {
+        self::$all[0]->client()->set('k', 'no lock');
+        $this->red->lock('k')->acquire(5.0)->release();
+        self::$all[1]->client()->set('k', 'no lock');
+        try {
+            $this->red->lock('k')->acquire(5.0);
+            self::fail('a majority refuses it');
+        } catch (Refused $error) {
+            self::assertSame('WRONGTYPE', $error->reason);
+        }
+    }
+
+    /** Only one of those that request it holds it. */
+    public function testCount(): void
+    {
+        $pids = array_map(function (): int {
+            $pid = pcntl_fork();
+            if ($pid === 0) {
+                $lock = self::create()->lock('k');
+                $redis = self::$all[0]->client();
+                for ($i = 0; $i < 5; $i++) {
+                    $lock->run(fn () => $redis->set('n', (int) $redis->get('n') + 1));
+                }
+                posix_kill(getmypid(), SIGKILL);
+            }
+            return $pid;
+        }, [1, 2, 3]);
+        array_map(fn (int $pid) => pcntl_waitpid($pid, $status), $pids);
+        self::assertSame('15', self::$all[0]->client()->get('n'));
+    }
+
+    public function testWhichServersAreRefused(): void
+    {
+        $locks = array_map(fn (Server $server) => Locks::on($server->client()), self::$all);
+        $port = self::$all[0]->port;
+        $redis = new \Redis();
+        $redis->connect('localhost', $port);
+        $all = [
+            'locks must be those of at least 3 servers, not 2' => fn () => new RedLock([$locks[0], $locks[1]]),
+            "locks: 127.0.0.1:$port and 127.0.0.1:$port are the same server" => fn () => new RedLock([$locks[0], $locks[1], $locks[0]]),
+            "locks: 127.0.0.1:$port and localhost:$port are the same server" => fn () => (new RedLock([...$locks, Locks::on($redis)]))
+                ->lock('k')->acquire(5.0),
+            'locks: each must be made by Locks::on' => fn () => new RedLock([$locks[0], $locks[1], Locks::sentinel(['127.0.0.1:1'], 'm')]),
+            'lease must be greater than 0, not 0' => fn () => $this->red->lock('k', lease: 0.0),
+        ];
+        foreach ($all as $text => $use) {
+            try {
+                $use();
+                self::fail($text);
+            } catch (InvalidArgumentException $error) {
+                self::assertSame($text, $error->getMessage());
+            }
+        }
+        $this->everywhere(null);
+        self::$all[2]->client()->rawCommand('REPLICAOF', '127.0.0.1', $port);
+        try {
+            $this->red->lock('k')->acquire(5.0);
+            self::fail('one is a replica');
+        } catch (InvalidArgumentException $error) {
+            self::assertSame('locks: 127.0.0.1:' . self::$all[2]->port . ' is a replica', $error->getMessage());
+        } finally {
+            self::$all[2]->client()->rawCommand('REPLICAOF', 'NO', 'ONE');
+        }
+    }
+
+    public function testNodesOfOneClusterAreRefused(): void
+    {
+        $nodes = Server::cluster();
+        try {
+            $servers = [self::$all[0], ...$nodes];
+            $this->expectException(InvalidArgumentException::class);
+            $this->expectExceptionMessage('are nodes of one cluster');
+            (new RedLock(array_map(fn (Server $server) => Locks::on($server->client()), $servers)))->lock('k')->acquire(5.0);
+        } finally {
+            array_walk($nodes, fn (Server $server) => $server->stop());
+        }
+    }
+
+    public function testServersWithAPassword(): void
+    {
+        $clients = array_map(fn (Server $server) => $server->client(), self::$all);
+        $locks = array_map(fn (\Redis $redis) => Locks::on($redis), $clients);
+        $with = array_map(function (Server $server): Locks {
+            $redis = $server->client();
+            $redis->rawCommand('CONFIG', 'SET', 'requirepass', 'secret');
+            $redis->auth('secret');
+            $redis->select(3);
+            return Locks::on($redis);
+        }, self::$all);
+        try {
+            $found = (new RedLock($with))->lock('k')->run(function () use ($clients): int {
+                $clients[0]->select(3);
+                return $clients[0]->exists('k');
+            });
+            self::assertSame(1, $found);
+            (new RedLock($locks))->lock('k')->acquire(5.0);
+            self::fail('there is no password');
+        } catch (Refused $error) {
+            self::assertSame('NOAUTH', $error->reason);
+        } finally {
+            array_walk($clients, fn (\Redis $redis) => $redis->rawCommand('CONFIG', 'SET', 'requirepass', ''));
+        }
+    }
+
+    public function testClosedLocks(): void
+    {
+        $locks = array_map(fn (Server $server) => Locks::on($server->client()), self::$all);
+        $red = new RedLock($locks);
+        $red->lock('k')->acquire()->release();
+        $locks[1]->close();
+        $this->expectException(Closed::class);
+        $red->lock('k')->acquire();
+    }
+}
