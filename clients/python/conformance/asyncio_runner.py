@@ -10,16 +10,17 @@ import time
 
 import redis.asyncio as redis
 from common import (
+    AllLocks,
     BodyError,
     answer,
     begun,
     consumer_of,
     fail,
+    hold_fields,
     info_of,
     lease_of,
     make_lock,
     make_locks,
-    options_checked,
     own_lock,
     refuse,
     report_of,
@@ -36,7 +37,8 @@ from redis.asyncio.sentinel import Sentinel
 
 class Runner:
     def __init__(self):
-        self.clients, self.locks, self.holds, self.waits, self.bodies = {}, {}, {}, {}, {}
+        self.clients, self.holds, self.waits, self.bodies = {}, {}, {}, {}
+        self.locks = AllLocks(aio.combine, aio.RedLock)
 
     async def connect(self, request):
         name = request.get("as") or "main"
@@ -51,13 +53,13 @@ class Runner:
         name = request["as"]
         self.holds.pop(name, None)
         report = report_of(request)
-        lock = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), on_lost=report)
+        lock = make_lock(self.locks.of(request), request["lock"], wait=wait_of(request), on_lost=report)
         task = self.waits[name] = asyncio.ensure_future(lock.acquire())
         # A task that is cancelled before it has started does not answer itself.
         hold = self.holds[name] = await task
         if report:
             report.hold = hold  # as a method of the object that has the hold would refer to it
-        return {"owner": hold.owner, "token": hold.token}
+        return hold_fields(hold)
 
     async def release(self, request):
         await self.holds[request["as"]].release()
@@ -101,7 +103,7 @@ class Runner:
     async def within(self, request):
         leave = self.bodies[request["id"]]
         stop = {"cancel_on_loss": True} if request.get("stop") else {}
-        async with make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), **stop):
+        async with make_lock(self.locks.of(request), request["lock"], wait=wait_of(request), **stop):
             write({"event": "inside", "id": request["id"]})
             if request.get("until") or request.get("stop"):
                 await leave.wait()
@@ -109,39 +111,34 @@ class Runner:
                 raise BodyError("the body")
 
     async def locked(self, request):
-        return {"locked": await make_lock(self._on(request)[0], request["lock"]).locked()}
+        return {"locked": await make_lock(self.locks.of(request), request["lock"]).locked()}
 
     async def info(self, request):
-        return info_of(await make_lock(self._on(request)[0], request["lock"]).info())
+        return info_of(await make_lock(self.locks.of(request), request["lock"]).info())
 
     async def force(self, request):
-        return {"forced": await make_lock(self._on(request)[0], request["lock"]).force()}
+        return {"forced": await make_lock(self.locks.of(request), request["lock"]).force()}
 
     async def renew(self, request):
-        with options_checked():
-            await self.holds[request["as"]].renew(lease_of(request))
+        await self.holds[request["as"]].renew(lease_of(request))
 
     async def guard(self, request):
-        with options_checked():
-            return {"reply": text_of(await self.holds[request["as"]].guard(*request["command"]))}
+        return {"reply": text_of(await self.holds[request["as"]].guard(*request["command"]))}
 
     async def reenter(self, request):
-        lock, owners = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request)), []
+        lock, owners = make_lock(self.locks.of(request), request["lock"], wait=wait_of(request)), []
         async with contextlib.AsyncExitStack() as stack:
-            with options_checked():
-                for _ in range(request["times"]):
-                    owners.append((await stack.enter_async_context(lock)).owner)
+            for _ in range(request["times"]):
+                owners.append((await stack.enter_async_context(lock)).owner)
             write({"event": "inside", "id": request["id"]})
             await self.bodies[request["id"]].wait()
         return {"owners": owners}
 
     async def latch_set(self, request):
-        with options_checked():
-            await self._latch(request).set(request["count"], lease=lease_of(request))
+        await self._latch(request).set(request["count"], lease=lease_of(request))
 
     async def latch_down(self, request):
-        with options_checked():
-            return {"left": await self._latch(request).count_down(request.get("by") or 1)}
+        return {"left": await self._latch(request).count_down(request.get("by") or 1)}
 
     async def latch_count(self, request):
         return {"count": await self._latch(request).count()}
@@ -151,9 +148,8 @@ class Runner:
         return {"open": await self._latch(request).wait(wait=wait_of(request))}
 
     async def delay_push(self, request):
-        with options_checked():
-            queue, item = self._queue(request), request.get("item")
-            return {"item": await queue.push(request["value"], request["delay_ms"] / 1000, id=item)}
+        queue, item = self._queue(request), request.get("item")
+        return {"item": await queue.push(request["value"], request["delay_ms"] / 1000, id=item)}
 
     async def delay_cancel(self, request):
         return {"cancelled": await self._queue(request).cancel(request["item"])}
@@ -175,8 +171,7 @@ class Runner:
             fail(request, value)
 
         try:
-            with options_checked():
-                await self._queue(request).consume(handle, **consumer_of(request))
+            await self._queue(request).consume(handle, **consumer_of(request))
         except asyncio.CancelledError:
             if next(calls) <= (request.get("jobs") or float("inf")):
                 raise
@@ -191,8 +186,8 @@ class Runner:
         self.bodies[request["of"]].set()
 
     async def count(self, request):
-        locks, client = self._on(request)
-        lock, counter, done = make_lock(locks, request["lock"]), request["counter"], []
+        client = self._on(request)[1]
+        lock, counter, done = make_lock(self.locks.of(request), request["lock"]), request["counter"], []
 
         async def work():
             for _ in range(request["times"]):
@@ -206,7 +201,7 @@ class Runner:
         return {"done": len(done)}
 
     async def storm(self, request):
-        lock, chance = make_lock(self._on(request)[0], request["lock"]), random.Random(request["seed"])
+        lock, chance = make_lock(self.locks.of(request), request["lock"]), random.Random(request["seed"])
         acquired = 0
         for _ in range(request["times"]):
             if request["kind"] == "cancel":

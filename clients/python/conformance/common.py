@@ -1,6 +1,6 @@
 """What the runners of both flavours share: the protocol, and the user's clients."""
 
-import contextlib
+import functools
 import json
 import re
 import sys
@@ -37,7 +37,7 @@ _CODES = [
     (lock_so.Refused, "refused"),
     (BodyError, "body"),
     (WrongClient, "wrong_client"),
-    (BadOption, "bad_option"),
+    ((BadOption, ValueError), "bad_option"),
     ((redis.ConnectionError, redis.TimeoutError, OSError), "connection"),
 ]
 
@@ -97,6 +97,13 @@ def make_lock(locks, wanted, wait=None, on_lost=None, **more):
 
 
 def _make_lock(locks, wanted, wait, on_lost, more):
+    if wanted["kind"] == "redlock":
+        (key,) = wanted["keys"]
+        lease = {"lease": wanted["lease_ms"] / 1000} if wanted.get("lease_ms") is not None else {}
+        return locks.redlock(tuple(wanted["on"])).lock(key, wait=wait, on_lost=on_lost, **lease, **more)
+    if wanted["kind"] == "combine":
+        members = [_make_lock(locks[member.get("on") or "main"], member["lock"], None, None, {}) for member in wanted["members"]]
+        return locks.combine(*members, wait=wait, on_lost=on_lost, **more)
     wanted = {name: value for name, value in wanted.items() if value is not None}
     kind, keys = wanted.pop("kind"), wanted.pop("keys")
     wanted.pop("watch", None)
@@ -127,6 +134,23 @@ def report_of(request):
 def fields_of(entries, *names):
     """These fields of the entries of a LockInfo."""
     return [{name: getattr(entry, name) for name in names} for entry in entries]
+
+
+def hold_fields(hold):
+    """The answer to an acquisition."""
+    owners = {"owners": [one.owner for one in hold.holds]} if len(hold.holds) > 1 else {}
+    return {"owner": hold.owner, "token": hold.token, **owners}
+
+
+class AllLocks(dict):
+    """The lock factories of a process, by name. A request is for the locks of one of them, or of several."""
+
+    def __init__(self, combine, redlock):
+        super().__init__()
+        self.combine, self.redlock = combine, functools.lru_cache(None)(lambda names: redlock([self[name] for name in names]))
+
+    def of(self, request):
+        return self if request["lock"]["kind"] in ("combine", "redlock") else self[request.get("on") or "main"]
 
 
 def info_of(info):
@@ -163,15 +187,6 @@ def begun(request, job):
 def fail(request, value):
     if value in (request.get("fail") or ()):
         raise ValueError("the handler fails")
-
-
-@contextlib.contextmanager
-def options_checked():
-    """A bad option of a method is refused as one."""
-    try:
-        yield
-    except ValueError as error:
-        raise BadOption(str(error)) from None
 
 
 def own_lock(request, number):

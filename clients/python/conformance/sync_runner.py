@@ -10,16 +10,17 @@ import time
 import redis
 import redis.asyncio
 from common import (
+    AllLocks,
     BodyError,
     answer,
     begun,
     consumer_of,
     fail,
+    hold_fields,
     info_of,
     lease_of,
     make_lock,
     make_locks,
-    options_checked,
     own_lock,
     refuse,
     report_of,
@@ -29,13 +30,14 @@ from common import (
     wait_of,
     write,
 )
-from lock_so import Cancellation, Cancelled, Locks, NotAcquired
+from lock_so import Cancellation, Cancelled, Locks, NotAcquired, RedLock, combine
 from redis.sentinel import Sentinel
 
 
 class Runner:
     def __init__(self):
-        self.clients, self.locks, self.holds, self.waits, self.bodies = {}, {}, {}, {}, {}
+        self.clients, self.holds, self.waits, self.bodies = {}, {}, {}, {}
+        self.locks = AllLocks(combine, RedLock)
 
     def connect(self, request):
         name = request.get("as") or "main"
@@ -50,11 +52,11 @@ class Runner:
         name = request["as"]
         self.holds.pop(name, None)
         report = report_of(request)
-        lock = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request), on_lost=report)
+        lock = make_lock(self.locks.of(request), request["lock"], wait=wait_of(request), on_lost=report)
         hold = self.holds[name] = lock.acquire(cancel=self.waits[name])
         if report:
             report.hold = hold  # as a method of the object that has the hold would refer to it
-        return {"owner": hold.owner, "token": hold.token}
+        return hold_fields(hold)
 
     def release(self, request):
         self.holds[request["as"]].release()
@@ -97,7 +99,7 @@ class Runner:
 
     def within(self, request):
         leave = self.bodies[request["id"]]
-        with make_lock(self._on(request)[0], request["lock"], wait=wait_of(request)):
+        with make_lock(self.locks.of(request), request["lock"], wait=wait_of(request)):
             write({"event": "inside", "id": request["id"]})
             if request.get("until"):
                 leave.wait()
@@ -105,25 +107,23 @@ class Runner:
                 raise BodyError("the body")
 
     def locked(self, request):
-        return {"locked": make_lock(self._on(request)[0], request["lock"]).locked()}
+        return {"locked": make_lock(self.locks.of(request), request["lock"]).locked()}
 
     def info(self, request):
-        return info_of(make_lock(self._on(request)[0], request["lock"]).info())
+        return info_of(make_lock(self.locks.of(request), request["lock"]).info())
 
     def force(self, request):
-        return {"forced": make_lock(self._on(request)[0], request["lock"]).force()}
+        return {"forced": make_lock(self.locks.of(request), request["lock"]).force()}
 
     def renew(self, request):
-        with options_checked():
-            self.holds[request["as"]].renew(lease_of(request))
+        self.holds[request["as"]].renew(lease_of(request))
 
     def guard(self, request):
-        with options_checked():
-            return {"reply": text_of(self.holds[request["as"]].guard(*request["command"]))}
+        return {"reply": text_of(self.holds[request["as"]].guard(*request["command"]))}
 
     def reenter(self, request):
-        lock, owners = make_lock(self._on(request)[0], request["lock"], wait=wait_of(request)), []
-        with contextlib.ExitStack() as stack, options_checked():
+        lock, owners = make_lock(self.locks.of(request), request["lock"], wait=wait_of(request)), []
+        with contextlib.ExitStack() as stack:
             for _ in range(request["times"]):
                 owners.append(stack.enter_context(lock).owner)
             write({"event": "inside", "id": request["id"]})
@@ -131,12 +131,10 @@ class Runner:
         return {"owners": owners}
 
     def latch_set(self, request):
-        with options_checked():
-            self._latch(request).set(request["count"], lease=lease_of(request))
+        self._latch(request).set(request["count"], lease=lease_of(request))
 
     def latch_down(self, request):
-        with options_checked():
-            return {"left": self._latch(request).count_down(request.get("by") or 1)}
+        return {"left": self._latch(request).count_down(request.get("by") or 1)}
 
     def latch_count(self, request):
         return {"count": self._latch(request).count()}
@@ -145,9 +143,8 @@ class Runner:
         return {"open": self._latch(request).wait(wait=wait_of(request), cancel=self.waits.get(request.get("as")))}
 
     def delay_push(self, request):
-        with options_checked():
-            queue, item = self._queue(request), request.get("item")
-            return {"item": queue.push(request["value"], request["delay_ms"] / 1000, id=item)}
+        queue, item = self._queue(request), request.get("item")
+        return {"item": queue.push(request["value"], request["delay_ms"] / 1000, id=item)}
 
     def delay_cancel(self, request):
         return {"cancelled": self._queue(request).cancel(request["item"])}
@@ -168,8 +165,7 @@ class Runner:
             fail(request, value)
 
         try:
-            with options_checked():
-                self._queue(request).consume(handle, cancel=stop, **consumer_of(request))
+            self._queue(request).consume(handle, cancel=stop, **consumer_of(request))
         except Cancelled:
             if next(calls) <= (request.get("jobs") or float("inf")):
                 raise
@@ -184,8 +180,8 @@ class Runner:
         self.bodies[request["of"]].set()
 
     def count(self, request):
-        locks, client = self._on(request)
-        lock, counter, done = make_lock(locks, request["lock"]), request["counter"], []
+        client = self._on(request)[1]
+        lock, counter, done = make_lock(self.locks.of(request), request["lock"]), request["counter"], []
 
         def work():
             for _ in range(request["times"]):
@@ -199,7 +195,7 @@ class Runner:
         return {"done": len(done)}
 
     def storm(self, request):
-        lock, chance = make_lock(self._on(request)[0], request["lock"]), random.Random(request["seed"])
+        lock, chance = make_lock(self.locks.of(request), request["lock"]), random.Random(request["seed"])
         acquired = 0
         for _ in range(request["times"]):
             if request["kind"] == "cancel":

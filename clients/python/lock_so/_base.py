@@ -1,5 +1,6 @@
 """What Locks, Lock and Hold are in both flavours."""
 
+import copy
 import os
 import sys
 import threading
@@ -7,9 +8,10 @@ import warnings
 import weakref
 from typing import Any, Callable, Dict, Generic, Iterator, List, Optional, Tuple
 
+from ._combine import parts_of
 from ._pool import Pool
 from ._spec import Factory, C, H, Key, L, Spec, Use, check_positive, checked_wait
-from ._steps import MAX_BLOCK, Attempt, State, Steps, log
+from ._steps import MAX_BLOCK, Attempt, State, Steps, forced, inspected, log
 from .errors import Closed, NotHeld, not_held
 
 DEFAULT: Any = type("Default", (), {"__repr__": lambda _: "<the lock's>"})()
@@ -93,12 +95,18 @@ class BaseLocks(Factory[L, H, C]):
 
     _shared: Any
     _lock_class: Any
+    _combined_class: Any
     _can_cancel = False
 
     def _make(self, kind: str, keys: Tuple[Key, ...], use: Use, *options: Any, **more: Any) -> L:
         if use.cancel_on_loss and not self._can_cancel:
             raise ValueError("cancel_on_loss: only a task of asyncio can be cancelled")
-        lock: L = self._lock_class(self, Spec(kind, keys, *options, **more), use)
+        spec = Spec(kind, keys, *options, **more)
+        parts = parts_of(spec, self._shared.pool.slot) if kind == "multi" else []
+        lock: L = self._lock_class(self, spec, use)
+        if len(parts) > 1:
+            own = Use(None, None, None, use.reentrant)
+            lock = self._combined_class([self._lock_class(self, part, own) for part in parts], spec, use)
         return lock
 
 
@@ -113,19 +121,46 @@ class BaseLock(Generic[H]):
         self._entered: List[Tuple[Any, H]] = []
         self._entering = threading.RLock()
 
-    def _attempt(self, wait: Any) -> Attempt:
+    def _attempt(self, wait: Any, entries: Any = None, last: float = float("inf")) -> Any:
+        shared = self._shared
+        return Attempt(self._spec, wait, shared.pool, shared.max_block, shared.connect_timeout, entries, last)
+
+    def _begun(self, wait: Any) -> Any:
+        """The attempt of a caller."""
         if self._shared.is_closed:
             raise Closed()
-        shared, wait = self._shared, self._wait if wait is DEFAULT else checked_wait(wait)
-        return Attempt(self._spec, wait, shared.pool, shared.max_block, shared.connect_timeout)
+        return self._attempt(self._wait if wait is DEFAULT else checked_wait(wait), self._entries())
+
+    def _entries(self) -> Any:
+        """What the caller may enter again."""
+        return self._shared.own() if self._use.reentrant else None
+
+    def _noticed(self, state: State) -> Any:
+        """The same lock, of which the loss of a hold is one of the other acquisition, too."""
+        lock, ref, on_lost = copy.copy(self), weakref.ref(state), self._use.on_lost
+
+        def lost(hold: Any) -> Any:
+            found = ref()
+            if found is not None:
+                found.notify()
+            return on_lost(hold) if on_lost else None
+
+        lock._use = self._use._replace(on_lost=lost)
+        return lock
+
+    def _inspected(self, count: int) -> Any:
+        return inspected(self._spec, self._shared.pool, count)
+
+    def _forced(self) -> Any:
+        return forced(self._spec, self._shared.pool)
 
     def _ask(self, steps: Steps) -> Any:
         return self._shared.ask(self._spec.key, steps)
 
-    def _again(self) -> Optional[H]:
+    def _again(self, attempt: Any) -> Optional[H]:
         """A further hold of what this thread or task holds already."""
-        state = self._shared.own().get(self._spec.identity) if self._use.reentrant else None
-        if state is None:
+        state = attempt.entries.get(self._spec.identity) if attempt.entries else None
+        if state is None or not state.holds:
             return None
         if self._spec.fenced and state.token is None:
             raise ValueError("fenced: the hold that is entered again has no token")
@@ -154,15 +189,18 @@ class BaseHold:
         self.owner, self.keys, self.token = state.owner, state.spec.keys, state.token
         self._ref, self._has_left, self._is_last = weakref.ref(self), False, False
         state.enter(self._ref)
-        if lock._use.reentrant:
-            state.entries = self._shared.own()
-            state.entries[state.spec.identity] = state
-        self._shared.holds[id(self)] = state
+        if state.is_listed:
+            self._shared.holds[id(self)] = state
 
     @property
     def is_lost(self) -> bool:
         """Whether it is known to be lost, without a request to the server."""
         return self._state.is_lost
+
+    @property
+    def holds(self) -> List[Any]:
+        """Those of the members, if the lock is combined of several, in the order in which they were acquired; or itself."""
+        return [self]
 
     def _watches(self, is_first: bool) -> Iterator[Tuple[Key, float, bool]]:
         """Of each key that is watched: (key, how long a command blocks, whether the hold is bound to the connection).
@@ -187,6 +225,15 @@ class BaseHold:
         if not self._is_last:
             raise not_held(self._state.spec, "it was released before")
         return True
+
+    def _give_back(self) -> None:
+        """Releases it in the background."""
+        try:
+            if self._leave():
+                self._shared.holds.pop(id(self), None)
+                self._shared.forget(self._state)
+        except NotHeld:
+            pass
 
     def _is_inherited(self) -> bool:
         return self._pid != os.getpid()

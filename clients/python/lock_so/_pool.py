@@ -90,6 +90,7 @@ class Pool:
 
     def __init__(self, client: Any, source: Tuple[Any, Dict[str, Any]], timeout: float, start: Callable[[Steps], Any]):
         self.has_connected = self.is_closed = False
+        self.opened_count = 0
         self.timeout = timeout
         self.asks: Dict[Any, Place] = {}
         self._cluster = client if hasattr(client, "nodes_manager") else None
@@ -108,6 +109,22 @@ class Pool:
 
     def server(self, place: Place) -> Server:
         return self._servers.get(place) or self._servers.setdefault(place, Server())
+
+    @property
+    def name(self) -> str:
+        """The name of the server in the order of combined locks: that of the client's configuration."""
+        if self._cluster is not None:
+            return min(f"{node.host}:{node.port}" for node in self._cluster.nodes_manager.startup_nodes.values())
+        return str(self._managed.service_name) if self._managed is not None else self.address("")
+
+    @property
+    def is_single(self) -> bool:
+        """No cluster, and no server that a Sentinel names."""
+        return self._cluster is None and self._managed is None
+
+    def slot(self, key: Any) -> int:
+        """0 without a cluster."""
+        return 0 if self._cluster is None else int(self._cluster.keyslot(key))
 
     def place(self, key: Any) -> Place:
         """The address of the key's server in a cluster, as far as it is known: a wrong one redirects."""
@@ -157,6 +174,7 @@ class Pool:
         # redis-py would silently connect again.
         connection._connect = _refuse
         self.has_connected = True
+        self.opened_count += 1
         if not self._slots:
             self._learn()
         return connection

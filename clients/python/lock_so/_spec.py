@@ -25,6 +25,8 @@ KINDS = {
     "multi": ("LOCK.MACQUIRE", "multi-key lock"),
     "semaphore": ("LOCK.SEMAPHORE", "semaphore"),
     "latch": ("LATCH.WAIT", "latch"),
+    "combined": ("", "combined lock"),
+    "redlock": ("LOCK.ACQUIRE", "RedLock"),
 }
 
 

@@ -5,7 +5,7 @@ import logging
 import time
 import weakref
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Union
+from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Set, Union
 
 import redis.exceptions as library
 
@@ -48,13 +48,21 @@ class Pause:
 
 
 @dataclass
+class AnyOf:
+    """Waits until one of these jobs of start() has ended, and receives those that have."""
+
+    jobs: Set[Any]
+    until: float
+
+
+@dataclass
 class Do:
     """Calls a method of the flavour, and receives what it returns; with asyncio this is awaited first."""
 
     call: Callable[[], Any]
 
 
-Steps = Generator[Union[Connect, Send, Pause, Do], Any, Any]
+Steps = Generator[Union[Connect, Send, Pause, Do, AnyOf], Any, Any]
 
 
 def short(words: Words, more: float = 0.0) -> Send:
@@ -139,10 +147,10 @@ class Outages:
 
 class Attempt:
     """One acquisition. `wait`: seconds; None has no limit, 0 only tries. `server` has `has_connected`, and
-    `address(key)`."""
+    `address(key)`. `entries`: where its state is found by who may enter it again. `last`: when it must have ended."""
 
     def __init__(self, spec: Spec, wait: Optional[float], server: Any, max_block: float = MAX_BLOCK,
-                 connect_timeout: float = CONNECT_TIMEOUT):  # fmt: skip
+                 connect_timeout: float = CONNECT_TIMEOUT, entries: Any = None, last: float = float("inf")):  # fmt: skip
         self.spec, self.owner, self.max_block = spec, new_owner(), max_block
         self.began = time.monotonic()
         self.until = float("inf") if wait is None else self.began + (wait or LATE)
@@ -150,7 +158,8 @@ class Attempt:
         self.was_cut = False  # the connection of a request was lost, and its reply will not be read
         self.given_up = False
         self._wait, self._server = wait, server
-        self._last = self.until + (LATE if wait else 0.0)
+        self._last = min(last, self.until + (LATE if wait else 0.0))
+        self.entries = entries
         self._outages = Outages(spec.named, spec.key, server, connect_timeout)
 
     def _left(self) -> float:
@@ -223,29 +232,36 @@ class Attempt:
                 break
         return holders
 
+    def state(self, answer: Any) -> "State":
+        """That of the hold, from the reply."""
+        state = State(self.spec, self.owner, answer, self.sent, self._server)
+        if self.entries is not None:
+            self.entries[self.spec.identity] = state
+            state.entries = self.entries
+        return state
 
-def give_up(attempt: Attempt, has_ended: Callable[[], bool]) -> Steps:
-    """Cancels an attempt until nothing of it is left. `has_ended()`: its last request has the reply, or lost its connection."""
-    spec, owner = attempt.spec, attempt.owner
-    until = time.monotonic() + min(spec.lease, GIVE_UP_LIMIT)
-    pause, confirmed = pauses(), 0
-    while time.monotonic() < until:
-        had_ended = has_ended()
-        try:
-            answer = yield short(spec.cancel(owner))
-            if answer == 0 and spec.kind == "multi":
-                answer = yield from _released(spec, owner)
-        except Exception as error:
-            if not is_transient(error):
-                raise
-            yield Pause(next(pause))
-            continue
-        # After 0 the request may not have arrived yet. And a request on a dead connection may still arrive: cancel once
-        # more.
-        confirmed += had_ended or bool(answer and not attempt.was_cut)
-        if confirmed > attempt.was_cut:
-            return
-        yield Pause(0.1 if confirmed else next(pause))
+    def give_up(self, has_ended: Callable[[], bool]) -> Steps:
+        """Cancels it until nothing of it is left. `has_ended()`: its last request has the reply, or lost its connection."""
+        spec, owner = self.spec, self.owner
+        until = time.monotonic() + min(spec.lease, GIVE_UP_LIMIT)
+        pause, confirmed = pauses(), 0
+        while time.monotonic() < until:
+            had_ended = has_ended()
+            try:
+                answer = yield short(spec.cancel(owner))
+                if answer == 0 and spec.kind == "multi":
+                    answer = yield from _released(spec, owner)
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                yield Pause(next(pause))
+                continue
+            # After 0 the request may not have arrived yet. And a request on a dead connection may still arrive: cancel once
+            # more.
+            confirmed += had_ended or bool(answer and not self.was_cut)
+            if confirmed > self.was_cut:
+                return
+            yield Pause(0.1 if confirmed else next(pause))
 
 
 def _released(spec: Spec, owner: str) -> Steps:
@@ -267,6 +283,8 @@ def _released(spec: Spec, owner: str) -> Steps:
 
 class State:
     """The state of one acquisition, of which reentrant holds share one."""
+
+    is_listed = True  # among those that Locks release when they are closed
 
     def __init__(self, spec: Spec, owner: str, answer: Any, sent: float, server: Any):
         self.spec, self.owner, self._server = spec, owner, server
@@ -346,8 +364,12 @@ class State:
         """The server confirmed the hold with the reply to a command that was sent at `sent`. The command for a shorter lease
         that has had no reply may be executed after it."""
         lease, self._doubtful = min(lease, self._doubtful), float("inf")
-        self.until = max(self.until, sent + lease)
+        self.until = max(self.until, sent + self._lasting(lease))
         self.renew_at = sent + lease / 3
+
+    def _lasting(self, lease: float) -> float:
+        """How long a lease lasts by the local clock."""
+        return lease
 
     def due(self) -> float:
         """When renewed() has to do something next."""
@@ -381,20 +403,24 @@ class State:
         return self.spec.lease
 
     def renew(self, lease: Optional[float]) -> Steps:
-        """Renews it now. With a lease, this one applies from now on: until the server has confirmed it, the hold ends with the
-        shorter one."""
+        """Renews it now, with this lease from now on."""
+        sent = self._change(lease)
+        lease = self._request_lease()
+        yield from self._asked(self.spec.renewal(self.owner, binds=False), self.spec.replica_time)
+        self.confirm(sent, lease)
+
+    def _change(self, lease: Optional[float]) -> float:
+        """Before a renewal. Until the server has confirmed the lease, the hold ends with the shorter one. Returns the time."""
         if lease is not None:
             check_positive("lease", lease)
             if self.spec.session:
                 raise ValueError("lease: that of a session cannot be changed")
         self.check()
-        sent = time.monotonic()
+        now = time.monotonic()
         if lease is not None:
             self.spec, self.schedule = replace(self.spec, lease=lease), self.schedule + 1
-            self.until, self.renew_at = min(self.until, sent + lease), min(self.renew_at, sent + self.third)
-        lease = self._request_lease()
-        yield from self._asked(self.spec.renewal(self.owner, binds=False), self.spec.replica_time)
-        self.confirm(sent, lease)
+            self.until, self.renew_at = min(self.until, now + self._lasting(lease)), min(self.renew_at, now + self.third)
+        return now
 
     def guarded(self, command: Words) -> Steps:
         """Executes a command if it is held, and returns the reply."""

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from concurrent import futures
-from typing import Any, Callable, Deque, Dict, List, Literal, NoReturn, Optional, Set, Union
+from typing import Any, Callable, Deque, Dict, List, Literal, NoReturn, Optional, Sequence, Set, Union
 
 import redis
 import redis.exceptions as library
@@ -18,12 +18,14 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, all_shared, log_error
+from ._combine import BaseCombined, BaseCombinedHold, Combination, combined_spec, ordered
 from ._delay import BaseQueue, Consumer, Job, Pending, Value
 from ._info import LockInfo
 from ._latch import BaseLatch
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
-from ._spec import Key, check_positive
-from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, Attempt, Do, Pause, State, Steps, forced, give_up, inspected, log
+from ._redlock import BaseMajorityHold, BaseMajorityLock, Servers, servers_of
+from ._spec import Key, OnLost, Spec, Use, check_positive
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, AnyOf, Do, Pause, State, Steps, log
 from .errors import Cancelled, Closed
 
 WORKERS = 8  # how many threads release and renew at one server
@@ -136,6 +138,9 @@ def _run(pool: _Pool, operations: Operations, pause: Optional[Callable[[float], 
                 result = pool.open(step)
             elif isinstance(step, Do):
                 result = step.call()
+            elif isinstance(step, AnyOf):
+                limit = max(0.0, step.until - time.monotonic())
+                result = futures.wait(step.jobs, limit, futures.FIRST_COMPLETED).done
             elif isinstance(step, Await):
                 result = _has_happened(step.event, step.until - time.monotonic())
             elif pause:
@@ -312,9 +317,10 @@ class _Shared(Shared):
     def own(self) -> Dict[Any, State]:
         return self._local.__dict__
 
-    def start(self, key: Optional[Key], steps: Steps, named: str = "") -> _Job:
-        """Executes steps in the background. If they have a name, their error is logged, and close() waits for them."""
-        job = _Job(self, key, steps)
+    def start(self, key: Optional[Key], steps: Steps, named: str = "", group: str = "") -> _Job:
+        """Executes steps in the background, in workers of this group. If they have a name, their error is logged, and close()
+        waits for them."""
+        job = _Job(self, key, steps, group)
         if named:
             self.cleanups.add(job)
             job.add_done_callback(lambda done: log_error(named, done.exception()))
@@ -372,7 +378,8 @@ class Locks(BaseLocks["Lock", "Hold", Literal[False]]):
         if isinstance(client, redis.RedisCluster):
             found = found.get_redis_connection(found.get_default_node())
         source = found.connection_pool.connection_class, found.connection_pool.connection_kwargs
-        self._lock_class, self._shared = Lock, _Shared(client, source, max_block, connect_timeout)
+        self._lock_class, self._combined_class = Lock, CombinedLock
+        self._shared = _Shared(client, source, max_block, connect_timeout)
         weakref.finalize(self, self._shared.collected).atexit = False
 
     def latch(self, key: Key) -> "Latch":
@@ -478,7 +485,7 @@ class _Wait:
 class _Acquisition(_Wait):
     """An attempt to acquire a lock."""
 
-    def __init__(self, lock: "Lock", attempt: Attempt):
+    def __init__(self, lock: "Lock", attempt: Any):
         super().__init__(lock._shared, attempt.spec.key, attempt.run(), attempt.spec.named)
         self._lock, self.attempt = lock, attempt
         self._giving_up: Optional[_Job] = None
@@ -491,8 +498,8 @@ class _Acquisition(_Wait):
             # Without a request, if it was cancelled before it began.
             answer = None if self._outcome else self._answer()
             if answer is not None and self._is("granted"):
-                state = State(attempt.spec, attempt.owner, answer, attempt.sent, self._shared.pool)
-                hold = Hold(self._lock, state)
+                state = attempt.state(answer)
+                hold: Hold = self._lock._hold_class(self._lock, state)
                 hold._begin(self.link)
                 return hold
         except BaseException as error:
@@ -526,7 +533,7 @@ class _Acquisition(_Wait):
         self._shared.keeper.at(time.monotonic() + GIVE_UP_WITHIN, lambda: _stop(self.link), lambda: self._has_ended)
 
     def _give_up(self) -> None:
-        steps = give_up(self.attempt, lambda: self._has_ended)
+        steps = self.attempt.give_up(lambda: self._has_ended)
         self._giving_up = self._shared.start(self.attempt.spec.key, steps, self.attempt.spec.named)
 
 
@@ -551,11 +558,14 @@ class Lock(BaseLock["Hold"]):
         """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. `cancel`: a Cancellation. Raises
         NotAcquired, Cancelled, Closed, Deadlock, NoReplicas, Refused, or redis-py's error if no connection was ever
         possible, or if a try had no reply."""
-        acquisition, again = _Acquisition(self, self._attempt(wait)), self._again()
+        return self._acquire(self._begun(wait), cancel)
+
+    def _acquire(self, attempt: Any, cancel: Optional[Cancellation]) -> "Hold":
+        again = self._again(attempt)
         if again:
             again._begin()
             return again
-        hold: Hold = acquisition.result(cancel)
+        hold: Hold = _Acquisition(self, attempt).result(cancel)
         if self._shared.is_closed:  # close() may not have seen the hold
             try:
                 hold.release()
@@ -566,16 +576,16 @@ class Lock(BaseLock["Hold"]):
 
     def locked(self) -> bool:
         """Whether any owner holds one of its keys; of a semaphore, any permit."""
-        return bool(self._ask(inspected(self._spec, self._shared.pool, 0)).holders)
+        return bool(self._ask(self._inspected(0)).holders)
 
     def info(self) -> LockInfo:
         """Who holds it, and who waits for it."""
-        found: LockInfo = self._ask(inspected(self._spec, self._shared.pool, 10))
+        found: LockInfo = self._ask(self._inspected(10))
         return found
 
     def force(self) -> bool:
         """For operators: frees it, whoever holds it, and returns whether it was held. Its holder may still be working."""
-        return bool(self._ask(forced(self._spec, self._shared.pool)))
+        return bool(self._ask(self._forced()))
 
     def __enter__(self) -> "Hold":
         return self._enter(threading.get_ident(), self.acquire())
@@ -743,4 +753,55 @@ class DelayedQueue(BaseQueue):
         raise Closed()
 
 
+class CombinedHold(BaseCombinedHold, Hold):
+    """Several locks that are held, from one acquisition of a combined lock. `holds` are those of its members."""
+
+
+class CombinedLock(BaseCombined, Lock):
+    """Several locks as one: all of them, or none."""
+
+    def __init__(self, members: List[Lock], spec: Spec, use: Use):
+        super().__init__(members[0]._locks, spec, use)
+        self._members = members
+
+    def _attempt(self, wait: Any, entries: Any = None, last: float = 0.0) -> Combination:
+        cancellation = Cancellation()
+        return Combination(self, wait, lambda lock, attempt: lock._acquire(attempt, cancellation), cancellation.cancel, entries)
+
+
+def combine(*locks: Lock, wait: Optional[float] = None, on_lost: OnLost[Hold] = None) -> CombinedLock:
+    """Several locks as one, of any kinds, and of the Locks of several servers: all of them, or none. They are acquired one
+    after the other, in the order of their servers' names, and each in the time that is left."""
+    if not all(isinstance(lock, Lock) for lock in locks):
+        raise TypeError("only locks of lock_so can be combined; lock_so.aio.combine() is for those with asyncio")
+    members = ordered(locks)
+    return CombinedLock(members, combined_spec(members), Use(wait, on_lost, None))
+
+
+class MajorityHold(BaseMajorityHold, Hold):
+    """A lock that a majority of the servers has granted; `token` is the largest of their tokens."""
+
+
+class MajorityLock(BaseMajorityLock, Lock):
+    """A lock on the majority of several servers."""
+
+    def __init__(self, servers: Servers, members: List[Lock], spec: Spec, use: Use):
+        super().__init__(members[0]._locks, spec, use)
+        self._servers, self._members = servers, members
+
+
+class RedLock:
+    """Locks on the majority of three or more servers, which are independent of each other."""
+
+    def __init__(self, locks: Sequence[Locks]) -> None:
+        self._locks, self._servers = list(locks), servers_of(locks, Locks)
+
+    def lock(self, key: Key, *, wait: Optional[float] = None, lease: float = 10.0, on_lost: OnLost[Hold] = None) -> MajorityLock:
+        """A lock with one owner at a time, and with a fencing token."""
+        spec, use = Spec("redlock", (key,), lease, fenced=True), Use(wait, on_lost, None)
+        return MajorityLock(self._servers, [locks.lock(key) for locks in self._locks], spec, use)
+
+
 Lock._hold_class = Hold
+MajorityLock._hold_class = MajorityHold
+CombinedLock._hold_class = CombinedHold

@@ -5,7 +5,7 @@ import inspect
 import sys
 import time
 import weakref
-from typing import Any, Awaitable, Callable, Dict, List, NoReturn, Optional, Set, Union
+from typing import Any, Awaitable, Callable, Dict, List, NoReturn, Optional, Sequence, Set, Union
 
 import redis.asyncio
 import redis.exceptions as library
@@ -13,12 +13,14 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from ._base import DEFAULT, BaseHold, BaseLock, BaseLocks, Shared, log_error
+from ._combine import BaseCombined, BaseCombinedHold, Combination, combined_spec, ordered
 from ._delay import BaseQueue, Job, Pending, Value
 from ._info import LockInfo
 from ._latch import BaseLatch
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
-from ._spec import Key, check_positive
-from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Do, State, Steps, forced, give_up, inspected, log
+from ._redlock import BaseMajorityHold, BaseMajorityLock, Servers, servers_of
+from ._spec import Key, OnLost, Spec, Use, check_positive
+from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, AnyOf, Do, State, Steps, log
 from .errors import Closed
 
 if sys.version_info >= (3, 11, 3):
@@ -26,7 +28,8 @@ if sys.version_info >= (3, 11, 3):
 else:
     from async_timeout import timeout  # type: ignore[import-not-found, no-redef, unused-ignore] # redis-py needs it, too
 
-__all__ = ["DelayedQueue", "Hold", "Latch", "Lock", "Locks"]
+__all__ = ["CombinedHold", "CombinedLock", "DelayedQueue", "Hold", "Latch", "Lock", "Locks", "MajorityHold", "MajorityLock",
+           "RedLock", "combine"]  # fmt: skip
 
 _callbacks: "Set[asyncio.Future[Any]]" = set()  # asyncio itself does not keep tasks
 
@@ -147,6 +150,9 @@ async def _run(pool: _Pool, operations: Operations) -> Any:
                 result = await pool.open(step)
             elif isinstance(step, Do):
                 result = await step.call()
+            elif isinstance(step, AnyOf):
+                limit = max(0.0, step.until - time.monotonic())
+                result = (await asyncio.wait(step.jobs, timeout=limit, return_when=asyncio.FIRST_COMPLETED))[0]
             elif isinstance(step, Await):
                 result = bool((await asyncio.wait({step.event}, timeout=max(0.0, step.until - time.monotonic())))[0])
             else:
@@ -186,8 +192,11 @@ class _Shared(Shared):
         with Link(self.pool, key, is_short=True) as link:
             return await _run(self.pool, link.run(steps))
 
-    def start(self, key: Optional[Key], steps: Steps, named: str = "") -> "asyncio.Future[Any]":
-        return self.track(self.send(key, steps), self.tasks, named)
+    def start(self, key: Optional[Key], steps: Steps, named: str = "", group: str = "") -> "asyncio.Future[Any]":
+        """Executes steps in the background; tasks need no groups. If they have a name, their error is logged, and close() waits
+        for them."""
+        self.attach()
+        return self.track(self.send(key, steps), self.cleanups if named else self.tasks, named)
 
     def track(self, work: Awaitable[Any], tasks: "Set[asyncio.Future[Any]]", named: str = "") -> "asyncio.Future[Any]":
         """Does it in the background. If it has a name, its error is logged."""
@@ -288,7 +297,7 @@ class Locks(BaseLocks["Lock", "Hold", bool]):
             found = next(iter(client.nodes_manager.startup_nodes.values()))
         else:
             found = client.connection_pool
-        self._lock_class = Lock
+        self._lock_class, self._combined_class = Lock, CombinedLock
         self._shared = _Shared(client, (found.connection_class, found.connection_kwargs), max_block, connect_timeout)
         weakref.finalize(self, self._shared.collected).atexit = False
 
@@ -312,7 +321,7 @@ class Locks(BaseLocks["Lock", "Hold", bool]):
         await self.close()
 
 
-async def _request(shared: _Shared, attempt: Attempt, link: Link, answered: "asyncio.Future[Any]") -> None:
+async def _request(shared: _Shared, attempt: Any, link: Link, answered: "asyncio.Future[Any]") -> None:
     try:
         answer = await _run(shared.pool, link.run(attempt.run()))
         if not answered.done():
@@ -322,9 +331,9 @@ async def _request(shared: _Shared, attempt: Attempt, link: Link, answered: "asy
             answered.set_exception(error)
 
 
-async def _give_up(shared: _Shared, attempt: Attempt, request: "asyncio.Future[Any]", link: Link) -> None:
+async def _give_up(shared: _Shared, attempt: Any, request: "asyncio.Future[Any]", link: Link) -> None:
     try:
-        await shared.send(attempt.spec.key, give_up(attempt, request.done))
+        await shared.send(attempt.spec.key, attempt.give_up(request.done))
     finally:
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
@@ -340,9 +349,13 @@ class Lock(BaseLock["Hold"]):
         """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. Raises NotAcquired, Closed, Deadlock,
         NoReplicas, Refused, or redis-py's error if no connection was ever possible, or if a try had no reply. If it is
         cancelled, it leaves nothing behind on the server."""
+        self._shared.attach()
+        return await self._acquire(self._begun(wait))
+
+    async def _acquire(self, attempt: Any) -> "Hold":
         shared = self._shared
         shared.attach()
-        attempt, link, again = self._attempt(wait), Link(shared.pool, self._spec.key), self._again()
+        link, again = Link(shared.pool, self._spec.key), self._again(attempt)
         if again:
             again._begin()
             return again
@@ -352,7 +365,7 @@ class Lock(BaseLock["Hold"]):
         shared.waits.add(answered)
         try:
             answer = await answered
-            hold = Hold(self, State(self._spec, attempt.owner, answer, attempt.sent, shared.pool))
+            hold: Hold = self._hold_class(self, attempt.state(answer))
         except BaseException as error:
             attempt.given_up = True
             if request.done() and isinstance(error, Exception) and not attempt.was_cut:
@@ -372,16 +385,16 @@ class Lock(BaseLock["Hold"]):
 
     async def locked(self) -> bool:
         """Whether any owner holds one of its keys; of a semaphore, any permit."""
-        return bool((await self._ask(inspected(self._spec, self._shared.pool, 0))).holders)
+        return bool((await self._ask(self._inspected(0))).holders)
 
     async def info(self) -> LockInfo:
         """Who holds it, and who waits for it."""
-        found: LockInfo = await self._ask(inspected(self._spec, self._shared.pool, 10))
+        found: LockInfo = await self._ask(self._inspected(10))
         return found
 
     async def force(self) -> bool:
         """For operators: frees it, whoever holds it, and returns whether it was held. Its holder may still be working."""
-        return bool(await self._ask(forced(self._spec, self._shared.pool)))
+        return bool(await self._ask(self._forced()))
 
     async def __aenter__(self) -> "Hold":
         return self._enter(asyncio.current_task(), await (await self.acquire()).__aenter__())
@@ -422,7 +435,8 @@ class Hold(BaseHold):
         if not self._leave():
             return
         task = self._shared.release(self._state, "")
-        self._state.keeping.cancel()
+        if self._state.keeping:
+            self._state.keeping.cancel()
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -573,4 +587,55 @@ class DelayedQueue(BaseQueue):
         raise Closed()
 
 
+class CombinedHold(BaseCombinedHold, Hold):
+    """Several locks that are held, from one acquisition of a combined lock. `holds` are those of its members."""
+
+
+class CombinedLock(BaseCombined, Lock):
+    """Several locks as one: all of them, or none."""
+
+    def __init__(self, members: List[Lock], spec: Spec, use: Use):
+        super().__init__(members[0]._locks, spec, use)
+        self._members = members
+
+    def _attempt(self, wait: Any, entries: Any = None, last: float = 0.0) -> Combination:
+        return Combination(self, wait, lambda lock, attempt: lock._acquire(attempt), lambda: None, entries)
+
+
+def combine(*locks: Lock, wait: Optional[float] = None, on_lost: OnLost[Hold] = None, cancel_on_loss: bool = False) -> CombinedLock:
+    """Several locks as one, of any kinds, and of the Locks of several servers: all of them, or none. They are acquired one
+    after the other, in the order of their servers' names, and each in the time that is left."""
+    if not all(isinstance(lock, Lock) for lock in locks):
+        raise TypeError("only locks of lock_so.aio can be combined; lock_so.combine() is for those without asyncio")
+    members = ordered(locks)
+    return CombinedLock(members, combined_spec(members), Use(wait, on_lost, cancel_on_loss))
+
+
+class MajorityHold(BaseMajorityHold, Hold):
+    """A lock that a majority of the servers has granted; `token` is the largest of their tokens."""
+
+
+class MajorityLock(BaseMajorityLock, Lock):
+    """A lock on the majority of several servers."""
+
+    def __init__(self, servers: Servers, members: List[Lock], spec: Spec, use: Use):
+        super().__init__(members[0]._locks, spec, use)
+        self._servers, self._members = servers, members
+
+
+class RedLock:
+    """Locks on the majority of three or more servers, which are independent of each other."""
+
+    def __init__(self, locks: Sequence[Locks]) -> None:
+        self._locks, self._servers = list(locks), servers_of(locks, Locks)
+
+    def lock(self, key: Key, *, wait: Optional[float] = None, lease: float = 10.0, on_lost: OnLost[Hold] = None,
+             cancel_on_loss: bool = False) -> MajorityLock:  # fmt: skip
+        """A lock with one owner at a time, and with a fencing token."""
+        spec, use = Spec("redlock", (key,), lease, fenced=True), Use(wait, on_lost, cancel_on_loss)
+        return MajorityLock(self._servers, [locks.lock(key) for locks in self._locks], spec, use)
+
+
 Lock._hold_class = Hold
+MajorityLock._hold_class = MajorityHold
+CombinedLock._hold_class = CombinedHold

@@ -23,7 +23,7 @@ def examples(path, kind="python"):
 
 README, PAGE = PACKAGE / "README.md", TOP / "docs" / "clients" / "python.md"
 OUTPUT = {
-    README: ["working\ntoken True\n", "working False\n", "a try\n", "True\norder 17 1\n"],
+    README: ["working\ntoken True\n", "working False\n", "a try\n", "True\norder 17 1\n", "2\nTrue\n"],
     PAGE: ["working\n", "working\n"],
 }
 NUMBERED = [(path, number) for path, outputs in OUTPUT.items() for number in range(len(outputs))]
@@ -35,8 +35,9 @@ def test_the_number_of_examples(path):
 
 
 @pytest.mark.parametrize("path, number", NUMBERED)
-def test_example(server, path, number):
+def test_example(servers, server, path, number):
     program = examples(path)[number].replace("port=6379", f"port={server.port}")
+    program = re.sub(r"\b6379, 6380, 6381\b", lambda _: f"{server.port}, {servers.make().port}, {servers.make().port}", program)
     done = subprocess.run(
         [sys.executable, "-B", "-W", "error", "-c", program],
         env={**os.environ, "PYTHONPATH": str(PACKAGE)},

@@ -5,7 +5,7 @@ import redis.exceptions as library
 
 from lock_so import _steps as steps
 from lock_so._spec import Spec, holders_of, new_owner
-from lock_so._steps import Attempt, Connect, Pause, State, give_up
+from lock_so._steps import Attempt, Connect, Pause, State
 from lock_so.errors import Busy, Closed, Deadlock, ModuleMissing, NoReplicas, NotAcquired, NotHeld, Refused, code_of, is_transient, not_acquired, typed
 
 
@@ -141,27 +141,27 @@ def test_given_up(clock):
 
 @pytest.mark.parametrize("answer", [1, 2])
 def test_giving_up(clock, answer):
-    sent, _ = play(clock, give_up(attempt(None), lambda: False), [(0, 0), (0, CUT), (0, 0), (0, answer)])
+    sent, _ = play(clock, attempt(None).give_up(lambda: False), [(0, 0), (0, CUT), (0, 0), (0, answer)])
     assert all(step.words == ["LOCK.CANCEL", "k", "o", "RELEASE"] for step in sent) and len(sent) == 4
 
 
 def test_giving_up_a_request_that_has_ended(clock):
     tried = attempt(None)
-    assert len(play(clock, give_up(tried, lambda: True), [(0, 0)])[0]) == 1
+    assert len(play(clock, tried.give_up(lambda: True), [(0, 0)])[0]) == 1
     tried.was_cut = True  # the last request may still arrive
-    assert len(play(clock, give_up(tried, lambda: True), [(0, 2), (0, 0)])[0]) == 2
+    assert len(play(clock, tried.give_up(lambda: True), [(0, 2), (0, 0)])[0]) == 2
 
 
 def test_giving_up_ends_with_the_lease(clock):
-    sent, _ = play(clock, give_up(attempt(None), lambda: False), [(1, CUT), (1, CUT), (1, CUT)])
+    sent, _ = play(clock, attempt(None).give_up(lambda: False), [(1, CUT), (1, CUT), (1, CUT)])
     assert len(sent) == 3
 
 
 def test_giving_up_multi(clock):
     spec = Spec("multi", ("k", "l"))
-    sent, _ = play(clock, give_up(attempt(None, spec), lambda: True), [(0, 0), (0, 2)])
+    sent, _ = play(clock, attempt(None, spec).give_up(lambda: True), [(0, 0), (0, 2)])
     assert [step.words[0] for step in sent] == ["LOCK.CANCEL", "LOCK.MRELEASE"]
-    sent, _ = play(clock, give_up(attempt(None, spec), lambda: True), [(0, 0), *[(0, BAD("NOTHELD no"))] * 3])
+    sent, _ = play(clock, attempt(None, spec).give_up(lambda: True), [(0, 0), *[(0, BAD("NOTHELD no"))] * 3])
     assert [step.words[0] for step in sent[2:]] == ["LOCK.RELEASE"] * 2
 
 

@@ -12,7 +12,7 @@ import asyncio
 
 import redis
 import redis.asyncio
-from lock_so import Cancellation, Hold, Locks, NotAcquired
+from lock_so import Cancellation, Hold, Job, LockInfo, Locks, NotAcquired, RedLock, combine
 from lock_so.aio import Locks as AsyncLocks
 
 
@@ -27,12 +27,28 @@ try:
     locks.semaphore(b"k", 3, permits=2).acquire(wait=0, cancel=Cancellation()).release()
 except NotAcquired as error:
     holders: list[str] = error.holders
+with combine(locks.lock("k"), locks.fair("l", reentrant=True), wait=1, on_lost=lost) as both:
+    owners: list[str] = [one.owner for one in both.holds]
+    both.renew(5)
+found: LockInfo = locks.multi("k", "l").info()
+left: list[float | None] = [waiter.left for waiter in found.waiters]
+is_open: bool = locks.latch("k").wait(wait=3)
+RedLock([locks, locks, locks]).lock("k", lease=5).acquire(wait=0).release()
+
+
+def work(job: Job) -> None:
+    print(job.value, job.tries)
+
+
+locks.delayed_queue("q").push(b"v", 1.5, id="x")
 
 
 async def main() -> None:
     async with AsyncLocks(redis.asyncio.Redis()) as locks:
         async with locks.multi("k", "l", cancel_on_loss=True) as hold:
-            print(hold.is_lost)
+            print(hold.is_lost, await hold.guard("GET", "k"))
+        await locks.latch("k").count_down()
+        await locks.delayed_queue("q").consume(work, timeout=5)
 
 
 asyncio.run(main())
@@ -65,7 +81,7 @@ def test_a_program_is_typed(tmp_path):
         ("lease=10", "cancel_on_loss=True"),
         ("wait=0, cancel", "0, cancel"),
         ("Redis(), max_block=20", "Redis(), 20"),
-        ("wait=3", 'wait="3"'),
+        ("wait=3, lease", 'wait="3", lease'),
         ("fenced=True", "permits=2"),
         ("redis.Redis(), max", "redis.asyncio.Redis(), max"),
         ("(b\"k\", 3,", "(b\"k\","),

@@ -1,0 +1,271 @@
+"""RedLock, in both flavours, on three servers."""
+
+import asyncio
+import gc
+import os
+import signal
+import threading
+import time
+
+import pytest
+import redis
+import redis.asyncio
+from harness import scaled, wait_for
+
+import lock_so
+from lock_so import Closed, Locks, NotAcquired, NotHeld, Refused, aio
+from seen import calls, holds, info, wait_free
+
+
+class Three:
+    def __init__(self, servers, do, **settings):
+        self._do = do
+        self.servers = [servers.make() for _ in range(3)]
+        self.locks = [do.locks(server, **settings) for server in self.servers]
+        self.redlock = (aio if do.is_asyncio else lock_so).RedLock(self.locks)
+
+    def take(self, *numbers):
+        """Another client acquires it on these servers."""
+        for number in numbers:
+            self.servers[number].control.execute_command("LOCK.ACQUIRE", "k", "rival", "PX", 600000)
+
+    def owners(self):
+        return [list(holds(server, "k")) for server in self.servers]
+
+    def wait_owners(self, *owners):
+        wait_for(lambda: self.owners() == [[owner] for owner in owners], 20, f"{owners} to hold it")
+
+    def close(self):
+        for locks in self.locks:
+            self._do(locks.close())
+
+
+@pytest.fixture
+def three(servers, do):
+    found = Three(servers, do)
+    yield found
+    found.close()
+
+
+def test_a_majority(three, do):
+    lock = three.redlock.lock("k", wait=0)
+    hold = do(lock.acquire())
+    three.wait_owners(*[hold.owner] * 3)
+    assert hold.token > 0 and not hold.is_lost and do(lock.locked())
+    with pytest.raises(NotAcquired, match='^RedLock "k" was not acquired$'):
+        do(lock.acquire())
+    do(hold.release())
+    assert three.owners() == [[]] * 3
+    three.take(0)
+    second = do(lock.acquire())
+    assert second.token > hold.token and second.owner != hold.owner
+    do(second.release())
+    assert three.owners() == [["rival"], [], []]
+    with pytest.raises(NotHeld, match="released before"):
+        do(second.release())
+
+
+def test_no_majority(three, do):
+    three.take(1, 2)
+    lock, began = three.redlock.lock("k"), time.monotonic()
+    with pytest.raises(NotAcquired, match="within 0.5 s"):
+        do(lock.acquire(wait=0.5))
+    assert 0.5 <= time.monotonic() - began < 0.62
+    wait_free(three.servers[0], "k")
+    found = []
+    thread = threading.Thread(target=lambda: found.append(do(lock.acquire(wait=30))))
+    thread.start()
+    wait_for(lambda: calls(three.servers[0], "lock.release") > 1, 20, "some rounds")
+    three.servers[1].control.execute_command("LOCK.RELEASE", "k", "rival")
+    thread.join(60)
+    assert found[0].token
+    do(found[0].release())
+    assert three.owners() == [[], [], ["rival"]]
+
+
+def test_one_server_may_fail(servers, do):
+    three = Three(servers, do)
+    three.servers[0].kill()
+    hold = do(three.redlock.lock("k", lease=scaled(2)).acquire(wait=5))
+    until = time.monotonic() + scaled(3)
+    while time.monotonic() < until:
+        assert not hold.is_lost
+        time.sleep(0.05)
+    do(hold.release())
+    assert three.servers[1].control.keys("k") == []
+    three.close()
+
+
+def test_two_servers_that_fail(servers, do):
+    three = Three(servers, do, connect_timeout=0.5)
+    for number in (0, 1):
+        three.servers[number].kill()
+    lock, began = three.redlock.lock("k"), time.monotonic()
+    with pytest.raises(redis.ConnectionError):
+        do(lock.acquire(wait=20))
+    assert 0.5 <= time.monotonic() - began < 5
+    with pytest.raises(NotAcquired) as found:
+        do(lock.acquire(wait=0.2))
+    assert isinstance(found.value.__cause__, redis.ConnectionError)
+    with pytest.raises(redis.ConnectionError):
+        do(lock.acquire(wait=0))
+    wait_free(three.servers[2], "k")
+    three.close()
+
+
+def test_a_silent_server(three, do):
+    do(do(three.redlock.lock("other").acquire()).release())
+    os.kill(three.servers[0].pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        hold = do(three.redlock.lock("k").acquire(wait=5))
+        assert time.monotonic() - began < 2
+        do(hold.release())
+    finally:
+        os.kill(three.servers[0].pid, signal.SIGCONT)
+    wait_for(lambda: three.owners() == [[]] * 3, 20, "nothing to be left")
+
+
+def test_a_server_that_has_lost_it_grants_it_again(three, do):
+    hold = do(three.redlock.lock("k", lease=scaled(1)).acquire())
+    for number in (0, 1, 2, 0, 1):
+        three.wait_owners(*[hold.owner] * 3)
+        three.servers[number].control.execute_command("LOCK.FORCE", "k")
+        renewed = calls(three.servers[(number + 1) % 3], "lock.renew")
+        wait_for(lambda: calls(three.servers[(number + 1) % 3], "lock.renew") >= renewed + 3, 20, "renewals")  # noqa: B023
+        assert not hold.is_lost
+    do(hold.release())
+    assert three.owners() == [[]] * 3
+
+
+def test_a_loss(three, do):
+    lost = threading.Event()
+    hold = do(three.redlock.lock("k", lease=scaled(1), on_lost=lambda _: lost.set()).acquire())
+    three.wait_owners(*[hold.owner] * 3)
+    for number in (0, 2):
+        three.servers[number].control.execute_command("LOCK.FORCE", "k")
+    three.take(0, 2)
+    assert lost.wait(20) and hold.is_lost
+    with pytest.raises(NotHeld):
+        do(hold.release())
+    wait_free(three.servers[1], "k")
+
+
+def test_a_loss_by_the_clock(three, do):
+    lost = threading.Event()
+    hold = do(three.redlock.lock("k", lease=scaled(1), on_lost=lambda _: lost.set()).acquire())
+    for server in three.servers[:2]:
+        os.kill(server.pid, signal.SIGSTOP)
+    try:
+        assert lost.wait(scaled(1.6)) and hold.is_lost
+    finally:
+        for server in three.servers[:2]:
+            os.kill(server.pid, signal.SIGCONT)
+    with pytest.raises(NotHeld):
+        do(hold.release())
+    wait_for(lambda: three.owners() == [[]] * 3, 20, "nothing to be left")
+
+
+def test_renew(three, do):
+    hold = do(three.redlock.lock("k", lease=600).acquire())
+    three.wait_owners(*[hold.owner] * 3)
+    do(hold.renew(5))
+    assert sorted(info(server, "k")["holders"][0]["pttl"] <= 5000 for server in three.servers)[1:] == [True, True]
+    with pytest.raises(ValueError, match="lease"):
+        do(hold.renew(0))
+    with pytest.raises(ValueError, match="guard"):
+        do(hold.guard("PING"))
+    do(hold.release())
+
+
+def test_a_majority_that_refuses(three, do):
+    for server in three.servers[:2]:
+        server.control.set("k", "text")
+    with pytest.raises(Refused) as found:
+        do(three.redlock.lock("k").acquire(wait=20))
+    assert found.value.code == "WRONGTYPE"
+    wait_free(three.servers[2], "k")
+
+
+def test_close(three, do):
+    hold = do(three.redlock.lock("k", lease=scaled(1)).acquire())
+    three.wait_owners(*[hold.owner] * 3)
+    do(three.locks[1].close())
+    assert three.owners() == [[hold.owner], [], [hold.owner]] and not hold.is_lost
+    do(three.locks[2].close())
+    wait_for(lambda: hold.is_lost, 20, "the loss")
+    three.close()
+    wait_for(lambda: three.owners() == [[]] * 3, 20, "nothing to be left")
+    with pytest.raises(Closed):
+        do(three.redlock.lock("k").acquire())
+
+
+def test_a_forgotten_hold(three, do):
+    hold = do(three.redlock.lock("k").acquire())
+    three.wait_owners(*[hold.owner] * 3)
+    with pytest.warns(ResourceWarning, match="never released"):
+        del hold
+        gc.collect()
+    wait_for(lambda: three.owners() == [[]] * 3, 20, "nothing to be left")
+
+
+def test_servers_that_are_not_independent(servers, do):
+    master = servers.make()
+    replica = servers.make(replicaof=f"127.0.0.1 {master.port}")
+    factory = (aio if do.is_asyncio else lock_so).RedLock
+    locks = [do.locks(server) for server in (master, replica, servers.make(), master)]
+    with pytest.raises(ValueError, match=f"localhost:{replica.port} is a (slave|replica)"):
+        do(factory(locks[:3]).lock("k").acquire())
+    with pytest.raises(ValueError, match=f"localhost:{master.port} and localhost:{master.port} are the same server"):
+        do(factory([locks[0], locks[2], locks[3]]).lock("k").acquire())
+    assert info(master, "k") is None
+    for wrong in (locks[:2], [locks[0]] * 3):
+        with pytest.raises(ValueError):
+            factory(wrong)
+    with pytest.raises(TypeError):
+        factory([locks[0], locks[1], 7])
+    with pytest.raises(ValueError):
+        (aio if do.is_asyncio else lock_so).combine(factory(locks[:3]).lock("k"))
+    for each in locks:
+        do(each.close())
+
+
+def test_a_loss_cancels_the_body(servers):
+    made = [servers.make() for _ in range(3)]
+
+    async def play():
+        locks = [aio.Locks(redis.asyncio.Redis(port=server.port)) for server in made]
+        with pytest.raises(NotHeld):
+            async with aio.RedLock(locks).lock("k", lease=scaled(1), cancel_on_loss=True):
+                for server in made:
+                    server.control.execute_command("LOCK.FORCE", "k")
+                    server.control.execute_command("LOCK.ACQUIRE", "k", "rival", "PX", 600000)
+                await asyncio.sleep(60)
+        for each in locks:
+            await each.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("kind", ["cancelled", "closed"])
+def test_a_wait_that_ends(servers, kind):
+    made = [servers.make() for _ in range(3)]
+    for server in made[:2]:
+        server.control.execute_command("LOCK.ACQUIRE", "k", "rival", "PX", 600000)
+    locks, cancellation, errors = [Locks(redis.Redis(port=server.port)) for server in made], lock_so.Cancellation(), []
+
+    def wait():
+        try:
+            lock_so.RedLock(locks).lock("k").acquire(cancel=cancellation)
+        except lock_so.LockError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_for(lambda: calls(made[2], "lock.release"), 20, "a round")
+    cancellation.cancel() if kind == "cancelled" else locks[0].close()
+    thread.join(60)
+    assert isinstance(errors[0], lock_so.Cancelled if kind == "cancelled" else Closed)
+    wait_free(made[2], "k")
+    for each in locks:
+        each.close()
