@@ -1,5 +1,6 @@
 """docs/redlock.md: the program, the command line and the settings that the page shows."""
 
+import os
 import re
 import subprocess
 import sys
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import scaled, wait_for
+from harness import scaled, scaled_ms, wait_for
 from redlock_history import Hold
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "redlock.md").read_text()
+TOP = Path(__file__).resolve().parents[3]
+PAGE = (TOP / "docs" / "redlock.md").read_text()
+WITH_PACKAGE = {**os.environ, "PYTHONPATH": str(TOP / "clients" / "python")}
 HOUR_MS = 3_600_000
 DONE = (0, "working\n", "")
 CONTRADICTS = "is not longer than lock.max-lease"
@@ -43,7 +46,7 @@ class Programs:
         source = changed(block("py"), [("6379, 6380, 6381", ports), *changes])
         pipe = subprocess.PIPE
         self._started.append(
-            subprocess.Popen([sys.executable, "-c", source], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+            subprocess.Popen([sys.executable, "-c", source], env=WITH_PACKAGE, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         )
         return self._started[-1]
 
@@ -66,25 +69,31 @@ def result(program, told=""):
     return program.returncode, said, complaints
 
 
-SHORT_WAIT = ("wait_s=60", "wait_s=0")
-REFUSED = (1, "", "another client holds the lock, or there is no majority\n")
+# Not 0: a try has no time to connect, if the machine is busy.
+SHORT_WAIT = ("wait=60", f"wait={scaled(2)}")
+
+
+def is_refused(program):
+    status, said, complaints = result(program)
+    assert (status, said) == (1, ""), (status, said, complaints)
+    return 'RedLock "report" was not acquired' in complaints
 
 
 def test_the_program(make_ring, programs):
     ring = make_ring(3)
-    for _ in range(2):
+    for round in range(1, 3):
         assert result(programs.start(ring)) == DONE
-        assert all(ring.is_free(number, "report") for number in range(3))
-    # It has sent the requests that the page describes.
-    for number in range(3):
-        assert ring.calls(number, "lock.acquire") == ring.calls(number, "lock.renew") == 2
+        # The program ends when a majority has released it; by then the third one may not have been asked.
+        for number in range(3):
+            wait_for(lambda number=number: ring.is_free(number, "report"), 20, "the release")
+        assert sorted(ring.calls(number, "lock.acquire") for number in range(3))[1:] == [round, round]
 
 
-def test_a_majority_is_somebody_elses(make_ring, programs):
+def test_a_majority_is_held_by_another_client(make_ring, programs):
     ring = make_ring(3)
     ring.take("other", HOUR_MS, 0, 1, key="report")
-    assert result(programs.start(ring, SHORT_WAIT)) == REFUSED
-    assert ring.calls(2, "lock.acquire") == 1 and ring.is_free(2, "report")
+    assert is_refused(programs.start(ring, SHORT_WAIT))
+    assert ring.is_free(2, "report")
     waits = programs.start(ring)
     wait_for(lambda: ring.calls(2, "lock.acquire") >= 3, 20, "some rounds")
     ring.give("other", 1, key="report")
@@ -97,48 +106,33 @@ def test_servers_fail(make_ring, programs, fail):
     getattr(ring, fail)(1)
     assert result(programs.start(ring)) == DONE
     getattr(ring, fail)(2)
-    assert result(programs.start(ring, SHORT_WAIT)) == REFUSED
-    assert ring.is_free(0, "report")
+    status, said, _ = result(programs.start(ring, SHORT_WAIT))
+    assert (status, said) == (1, "")
+    wait_for(lambda: ring.is_free(0, "report"), 20, "the release")
 
 
-def test_answers_after_the_lease_do_not_count(make_ring, programs):
-    ring = make_ring(3, proxied=True)
-    ring.slow(0.4, 0, 1)
-    assert result(programs.start(ring, ("LEASE_MS = 10_000", "LEASE_MS = 300"), SHORT_WAIT)) == REFUSED
-    # With a longer lease they do count: they arrive in time.
-    assert result(programs.start(ring, SHORT_WAIT)) == DONE
-
-
-def test_a_lease_that_nobody_renews_is_lost(make_ring, programs):
+def test_work_stops_when_the_lock_is_lost(make_ring, programs):
     ring = make_ring(3)
-    step = ("        print(step)\n", "        input()\n        print(step)\n")
+    step = ("        print(step)", "        input()\n        print(step)")
     steps = ('["working"]', '["working", "too late"]')
-    lease = ("LEASE_MS = 10_000", "LEASE_MS = 2_000")
-    program = programs.start(ring, steps, step, lease)
+    program = programs.start(ring, steps, step, ("lease=10", f"lease={scaled(2)}"))
     wait_for(lambda: not ring.is_free(2, "report"), 20, "the lock to be held")
     ring.kill(0, 1)
-    ring.servers[2].let_pass(1500)
-    assert result(program, "go on\n") == (1, "working\n", "the lock is lost\n")
-    assert ring.is_free(2, "report")
+    ring.servers[2].let_pass(scaled_ms(2500))
+    status, said, complaints = result(program, "go on\n")
+    assert (status, said) == (1, "working\n") and "NotHeld" in complaints
 
 
 # Several programs at once. Each records what it did, in ns of the machine's monotonic clock.
 
 RECORDED = [
-    ('lock = acquire("report", wait_s=60)', 'asked = time.monotonic_ns()\nlock = acquire("report", wait_s=60)'),
-    ("        print(step)\n", "        work()\n"),
-    ("owner, token, until = lock\n", "owner, token, until = lock\nsince = time.monotonic_ns()\n" + '''
-
-def work():
-    time.sleep(random.choice([0, 0.01, 0.05]))
-    print(owner, token, asked, since, time.monotonic_ns())
-
-
-'''),
+    ("try:\n    with report", "import random\nimport time\n\nasked = time.monotonic_ns()\ntry:\n    with report"),
+    ("        work(hold)\n", "        since = time.monotonic_ns()\n        time.sleep(random.choice([0, 0.01, 0.05]))\n"
+     "        print(hold.owner, hold.token, asked, since, time.monotonic_ns())\n"),
 ]  # fmt: skip
 
 
-def test_several_beside_each_other(make_ring, programs, judge):
+def test_several_at_once(make_ring, programs, judge):
     """One server is killed and restarts, empty, but in quarantine."""
     ring = make_ring(3, lock_max_lease=10_000, lock_default_lease=10_000)
     for server in ring.servers:
@@ -149,12 +143,12 @@ def test_several_beside_each_other(make_ring, programs, judge):
     def work():
         for _ in range(4):
             status, said, complaints = result(programs.start(ring, *RECORDED))
-            over = time.monotonic_ns()
+            released = time.monotonic_ns()
             if (status, complaints) != (0, ""):
                 problems.append((status, complaints))
                 return
             owner, *numbers = said.split()
-            holds.append(Hold(owner, *map(int, numbers), over))
+            holds.append(Hold(owner, *map(int, numbers), released))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
