@@ -138,7 +138,8 @@ class Runner:
         await self._latch(request).set(request["count"], lease=lease_of(request))
 
     async def latch_down(self, request):
-        return {"left": await self._latch(request).count_down(request.get("by") or 1)}
+        by = {} if request.get("by") is None else {"by": request["by"]}
+        return {"left": await self._latch(request).count_down(**by)}
 
     async def latch_count(self, request):
         return {"count": await self._latch(request).count()}

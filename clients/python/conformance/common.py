@@ -100,7 +100,7 @@ def _make_lock(locks, wanted, wait, on_lost, more):
     if wanted["kind"] == "redlock":
         (key,) = wanted["keys"]
         lease = {"lease": wanted["lease_ms"] / 1000} if wanted.get("lease_ms") is not None else {}
-        return locks.redlock(tuple(wanted["on"])).lock(key, wait=wait, on_lost=on_lost, **lease, **more)
+        return locks.redlock(tuple(locks[name] for name in wanted["on"])).lock(key, wait=wait, on_lost=on_lost, **lease, **more)
     if wanted["kind"] == "combine":
         members = [_make_lock(locks[member.get("on") or "main"], member["lock"], None, None, {}) for member in wanted["members"]]
         return locks.combine(*members, wait=wait, on_lost=on_lost, **more)
@@ -147,7 +147,7 @@ class AllLocks(dict):
 
     def __init__(self, combine, redlock):
         super().__init__()
-        self.combine, self.redlock = combine, functools.lru_cache(None)(lambda names: redlock([self[name] for name in names]))
+        self.combine, self.redlock = combine, functools.lru_cache(None)(redlock)
 
     def of(self, request):
         return self if request["lock"]["kind"] in ("combine", "redlock") else self[request.get("on") or "main"]

@@ -134,7 +134,8 @@ class Runner:
         self._latch(request).set(request["count"], lease=lease_of(request))
 
     def latch_down(self, request):
-        return {"left": self._latch(request).count_down(request.get("by") or 1)}
+        by = {} if request.get("by") is None else {"by": request["by"]}
+        return {"left": self._latch(request).count_down(**by)}
 
     def latch_count(self, request):
         return {"count": self._latch(request).count()}

@@ -2,7 +2,20 @@
 
 from ._delay import Job, Pending
 from ._info import Holder, LockInfo, Waiter
-from ._sync import Cancellation, CombinedHold, CombinedLock, DelayedQueue, Hold, Latch, Lock, Locks, MajorityHold, MajorityLock, RedLock, combine
+from ._sync import (
+    Cancellation,
+    CombinedHold,
+    CombinedLock,
+    DelayedQueue,
+    Hold,
+    Latch,
+    Lock,
+    Locks,
+    MajorityHold,
+    MajorityLock,
+    RedLock,
+    combine,
+)
 from .errors import Cancelled, Closed, Deadlock, LockError, ModuleMissing, NoReplicas, NotAcquired, NotHeld, Refused
 
 __all__ = ["Cancellation", "Cancelled", "Closed", "CombinedHold", "CombinedLock", "Deadlock", "DelayedQueue", "Hold",

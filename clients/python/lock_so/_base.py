@@ -135,17 +135,10 @@ class BaseLock(Generic[H]):
         """What the caller may enter again."""
         return self._shared.own() if self._use.reentrant else None
 
-    def _noticed(self, state: State) -> Any:
-        """The same lock, of which the loss of a hold is one of the other acquisition, too."""
-        lock, ref, on_lost = copy.copy(self), weakref.ref(state), self._use.on_lost
-
-        def lost(hold: Any) -> Any:
-            found = ref()
-            if found is not None:
-                found.notify()
-            return on_lost(hold) if on_lost else None
-
-        lock._use = self._use._replace(on_lost=lost)
+    def _watched(self) -> Any:
+        """The same lock, whose holds are watched."""
+        lock = copy.copy(self)
+        lock._use = self._use._replace(on_lost=self._use.on_lost or (lambda _: None))
         return lock
 
     def _inspected(self, count: int) -> Any:

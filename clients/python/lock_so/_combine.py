@@ -2,6 +2,7 @@
 
 import time
 import weakref
+from asyncio import CancelledError
 from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
@@ -9,7 +10,7 @@ from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tup
 from ._info import LockInfo, joined
 from ._spec import Spec, Use, encoded
 from ._steps import LATE, Do, State, Steps
-from .errors import NotAcquired, NotHeld, not_acquired
+from .errors import Cancelled, NotAcquired, NotHeld, not_acquired
 
 
 def ordered(locks: Sequence[Any]) -> List[Any]:
@@ -57,9 +58,10 @@ class Combination:
     owner = ""
     was_cut = False
 
-    def __init__(self, lock: Any, wait: Optional[float], acquire: Callable[[Any, Any], Any], cancel: Callable[[], Any],
-                 entries: Sequence[Any]):  # fmt: skip
-        self.spec, self._lock, self._wait, self._acquire, self._cancel = lock._spec, lock, wait, acquire, cancel
+    def __init__(self, lock: Any, wait: Optional[float], acquire: Callable[[Any, Any], Any], entries: Sequence[Any]):
+        """`acquire()` begins an attempt of a member. It returns a function that cancels it, and one that waits for it."""
+        self.spec, self._lock, self._wait, self._acquire = lock._spec, lock, wait, acquire
+        self._cancel: Callable[[], Any] = lambda: None
         self.entries, self.given_up = entries, False
         self.began = self.sent = time.monotonic()
         self.until = float("inf") if wait is None else self.began + (wait or LATE)
@@ -68,17 +70,24 @@ class Combination:
     def run(self) -> Steps:
         while True:
             self._state = state = CombinedState(self.spec)
+            state.interrupt = lambda: self._cancel()  # that of the member for which it waits then
             try:
                 for member, entries in zip(self._lock._members, self.entries):
-                    state.members.append((yield from self._acquired(member, entries)))
+                    hold = yield from self._acquired(member, entries)
+                    hold._state.wholes.append(weakref.ref(state))
+                    state.members.append(hold)
                     if state.is_lost or self.given_up:
                         break
                 else:
+                    state.interrupt = None
                     return state
-            except BaseException:
+            except BaseException as error:
+                is_interrupted = state.is_lost and not self.given_up and isinstance(error, (Cancelled, CancelledError))
                 state.give_back()
-                raise
-            state.give_back()
+                if not is_interrupted:
+                    raise
+            else:
+                state.give_back()
             if self.given_up or time.monotonic() >= self.until:
                 raise not_acquired(self.spec, self._wait or 0)
 
@@ -87,10 +96,13 @@ class Combination:
         if left <= 0 or self.given_up:
             raise not_acquired(member._spec, self._wait or 0)
         wait = None if self._wait is None else left if self._wait else 0
-        lock = member._noticed(self._state) if self._lock._use.on_lost or self._lock._use.cancel_on_loss else member
+        lock = member._watched() if self._lock._use.on_lost or self._lock._use.cancel_on_loss else member
         attempt = lock._attempt(wait, entries, self.until + (LATE if self._wait else 0.0))
+        self._cancel, acquired = self._acquire(lock, attempt)
+        if self.given_up or self._state.is_lost:
+            self._cancel()
         try:
-            return (yield Do(lambda: self._acquire(lock, attempt)))
+            return (yield Do(acquired))
         except NotAcquired as error:
             cause: Any = error.__cause__
             raise not_acquired(member._spec, self._wait or 0, error.holders, cause) from cause
@@ -114,10 +126,16 @@ class CombinedState(State):
     def __init__(self, spec: Spec):
         super().__init__(spec, "", None, time.monotonic(), None)
         self.members: List[Any] = []
+        self.interrupt: Optional[Callable[[], Any]] = None  # ends the wait for another member
         self._released: List[Any] = []
 
     def _has_expired(self) -> bool:
         return not self.is_ending and any(hold.is_lost or hold._state.has_ended() for hold in self.members)
+
+    def notify(self) -> None:
+        super().notify()
+        if self.interrupt:
+            self.interrupt()
 
     def not_held(self) -> NotHeld:
         lost = [hold for hold in self.members if hold.is_lost]

@@ -83,8 +83,8 @@ class Part(State):
     """What one server has granted."""
 
     def __init__(self, whole: "MajorityState", number: int):
-        super().__init__(replace(whole.spec, kind="lock"), whole.owner, None, time.monotonic(), whole.servers.shared[number].pool)
         self.whole, self.number, self.shared = whole, number, whole.servers.shared[number]
+        super().__init__(replace(whole.spec, kind="lock"), whole.owner, None, time.monotonic(), self.shared.pool)
         self.job: Any = None  # the last one, which may still wait for its reply
         self.last = 0.0  # until when the server may have it
         self.is_granted = False
@@ -253,7 +253,8 @@ class MajorityState(State):
             raise self.not_held()
         was_lost, self.is_ending = self.is_lost, True
         until = time.monotonic() + reply_time(self.spec.lease)
-        results = yield from self.asked(Part.released, until, lambda _: False, even_busy=True)
+        granted = {part for part in self.parts if part.is_granted}
+        results = yield from self.asked(Part.released, until, lambda results: granted <= results.keys(), even_busy=True)
         self.is_released = True
         if was_lost or len(self.parts) - sum(held is False for held in results.values()) < self.servers.majority:
             self._lose()
@@ -320,8 +321,8 @@ class Majority:
         self._servers.is_prepared = True
 
     def _failed(self, results: Results) -> Optional[Exception]:
-        """Raises the error with which the acquisition ends after this round. Returns that of the connections, if no majority has
-        replied."""
+        """Raises the error with which the acquisition ends after this round. Returns that of the connections, if no majority
+        has replied."""
         errors = {part: error for part, error in results.items() if isinstance(error, Exception)}
         refusals = [typed(error, part.shared.pool.name) for part, error in errors.items() if not is_transient(error)]
         for refusal in refusals:

@@ -300,6 +300,7 @@ class State:
         self.schedule = 0  # the number of the present schedule of renewals
         self.keeping: Any = None  # with asyncio: the timer, and then the task, that renews it
         self.holds: List[weakref.ref[Any]] = []  # those that have not been released
+        self.wholes: List[weakref.ref[State]] = []  # those of combined locks of which it is a member
         self.entries: Dict[Any, State] = {}  # where it is found by the thread or task that may enter it again
         self._doubtful = float("inf")  # the shortest lease of those that were requested without having had a reply
         self._loss: Dict[str, List[str]] = {}
@@ -353,6 +354,8 @@ class State:
                 hold = ref()
                 if hold is not None:
                     hold._lost()
+            for whole in filter(None, [ref() for ref in self.wholes]):
+                whole.notify()
 
     def not_held(self) -> NotHeld:
         return not_held(self.spec, *self._loss.get("") or ["its lease expired" if self.is_lost else "it was released before"])

@@ -765,8 +765,11 @@ class CombinedLock(BaseCombined, Lock):
         self._members = members
 
     def _attempt(self, wait: Any, entries: Any = None, last: float = 0.0) -> Combination:
-        cancellation = Cancellation()
-        return Combination(self, wait, lambda lock, attempt: lock._acquire(attempt, cancellation), cancellation.cancel, entries)
+        def acquire(lock: Lock, attempt: Any) -> Any:
+            cancellation = Cancellation()
+            return cancellation.cancel, lambda: lock._acquire(attempt, cancellation)
+
+        return Combination(self, wait, acquire, entries)
 
 
 def combine(*locks: Lock, wait: Optional[float] = None, on_lost: OnLost[Hold] = None) -> CombinedLock:

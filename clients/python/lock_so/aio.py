@@ -599,7 +599,11 @@ class CombinedLock(BaseCombined, Lock):
         self._members = members
 
     def _attempt(self, wait: Any, entries: Any = None, last: float = 0.0) -> Combination:
-        return Combination(self, wait, lambda lock, attempt: lock._acquire(attempt), lambda: None, entries)
+        def acquire(lock: Lock, attempt: Any) -> Any:
+            task = asyncio.ensure_future(lock._acquire(attempt))
+            return task.cancel, lambda: task
+
+        return Combination(self, wait, acquire, entries)
 
 
 def combine(*locks: Lock, wait: Optional[float] = None, on_lost: OnLost[Hold] = None, cancel_on_loss: bool = False) -> CombinedLock:

@@ -14,7 +14,7 @@ import lock_so
 from lock_so import Locks, NotAcquired, NotHeld, aio
 from lock_so._combine import parts_of
 from lock_so._spec import Spec
-from seen import calls, holds, info, wait_free, wait_waiters
+from seen import calls, holds, info, wait_free
 
 
 @pytest.fixture
@@ -72,8 +72,11 @@ def test_what_is_lost_during_a_wait_is_acquired_again(two, do):
     wait_for(lambda: info(second, "k")["waiters"], 20, "the wait")
     waiting.start()
     wait_for(lambda: len(info(second, "k")["waiters"]) == 2 and calls(first, "lock.watch"), 20, "both waits")
+    owners = list(holds(first, "l"))
     first.control.execute_command("LOCK.FORCE", "l")
     assert lost.wait(20)
+    wait_for(lambda: list(holds(first, "l")) not in ([], owners), 20, "another hold")
+    wait_for(lambda: len(info(second, "k")["waiters"]) == 2, 20, "both waits")
     second.control.execute_command("LOCK.RELEASE", "k", "rival")
     thread.join(60)
     do(found.pop().release())
