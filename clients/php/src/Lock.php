@@ -79,7 +79,7 @@ abstract class Lock
     abstract public function info(): LockInfo;
 
     /**
-     * Takes it away from whoever holds it; whether anybody did. For operators: the holder continues to work until it
+     * Takes it away from whoever holds it; true if it was held. For operators: the holder continues to work until it
      * checks its hold. The errors are those of locked; after a lost connection it is not repeated, because it would take
      * the lock away from the next owner, too.
      */
