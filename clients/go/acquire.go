@@ -269,7 +269,11 @@ func (a *acquisition) holders() (owners []string) {
 			break
 		}
 		reply, _ := a.client.backend.Do(ctx, onKey("LOCK.INFO", key, "COUNT", "0"))
-		owners = holdersOf(reply)
+		for _, holder := range infoOf(key, reply).Holders {
+			if !slices.Contains(owners, holder.Owner) {
+				owners = append(owners, holder.Owner)
+			}
+		}
 	}
 	return owners
 }
@@ -346,32 +350,4 @@ func (c *core) cancel(ctx context.Context, s *spec, owner string) (bool, error) 
 		return false, nil
 	}
 	return true, err
-}
-
-// holdersOf returns the owners in the reply of LOCK.INFO.
-func holdersOf(reply any) (owners []string) {
-	holders, _ := field(reply, "holders").([]any)
-	for _, holder := range holders {
-		if owner, ok := field(holder, "owner").(string); ok && !slices.Contains(owners, owner) {
-			owners = append(owners, owner)
-		}
-	}
-	return owners
-}
-
-// field returns a field of a map, which RESP2 sends as an array.
-func field(reply any, name string) any {
-	switch reply := reply.(type) {
-	case map[string]any:
-		return reply[name]
-	case map[any]any:
-		return reply[name]
-	case []any:
-		for i := 0; i+1 < len(reply); i += 2 {
-			if reply[i] == name {
-				return reply[i+1]
-			}
-		}
-	}
-	return nil
 }

@@ -10,7 +10,8 @@
 //	}
 //	defer hold.Unlock(ctx)
 //
-// Each acquisition has an owner of its own, so a lock is not reentrant, and many goroutines may use it at once.
+// Each acquisition has an owner of its own, so many goroutines may use a lock at once. It is not reentrant without
+// [Reentrant].
 // An acquisition that times out, or whose context ends, leaves nothing behind on the server: neither a wait nor a hold.
 package lockso
 
@@ -191,7 +192,8 @@ func (c *core) end() {
 	}
 }
 
-// enter counts an acquisition too, which Close ends. It returns false if the client is closed.
+// enter counts an acquisition too, which Close ends, or with nil a short request, which it does not. It returns false if
+// the client is closed.
 func (c *core) enter(a *acquisition) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +201,9 @@ func (c *core) enter(a *acquisition) bool {
 		return false
 	}
 	c.busy++
-	c.waits[a] = struct{}{}
+	if a != nil {
+		c.waits[a] = struct{}{}
+	}
 	return true
 }
 
@@ -291,7 +295,7 @@ func (c *core) call(ctx context.Context, cmd transport.Command) (reply any, rese
 	var to route
 	for p := (pause{}); ; {
 		reply, err = c.once(ctx, cmd, to)
-		if err == nil || !passing(err) || c.gone.Load() {
+		if err == nil || !passing(err) || c.gone.Load() || cmd.Once && lost(err) {
 			return reply, resent, err
 		}
 		resent = resent || lost(err)

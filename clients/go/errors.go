@@ -86,7 +86,9 @@ func (s *spec) wrap(err error, address string) *Error {
 		kind = ErrConnection
 		text = "no connection: " + text
 	case "NOTHELD":
-		return s.notHeld(reported, err)
+		e := s.notHeld(reported, err)
+		e.Code = code
+		return e
 	case "DEADLOCK":
 		kind = ErrDeadlock
 	case "NOREPLICAS":
@@ -102,7 +104,15 @@ func (s *spec) wrap(err error, address string) *Error {
 	return e
 }
 
-const reported = "the server reported its loss"
+const (
+	reported       = "the server reported its loss"
+	releasedBefore = "it was released before"
+)
+
+// unanswered is the error for a short request whose context ended before its reply was received.
+func (s *spec) unanswered(ctx context.Context) *Error {
+	return s.fail(s.String()+": no reply: "+context.Cause(ctx).Error(), ErrConnection, ctx.Err(), context.Cause(ctx))
+}
 
 // notAcquired is the error for a wait of this time, or for a try if it is 0. why is the cause that is shown, or nil.
 func (s *spec) notAcquired(waited time.Duration, why error, is ...error) *Error {
@@ -127,15 +137,21 @@ func (s *spec) cancelled(waited time.Duration, ctx context.Context) *Error {
 // heldBy adds the holders, if they are known.
 func (e *Error) heldBy(owners []string) *Error {
 	e.Holders = owners
-	switch n := len(owners); {
+	names := slices.Clone(owners)
+	for i, name := range names {
+		if strings.HasPrefix(name, owner()) {
+			names[i] += " (this process)" // which may wait for itself
+		}
+	}
+	switch n := len(names); {
 	case n == 1:
-		e.text += ": held by " + owners[0]
+		e.text += ": held by " + names[0]
 	case n == 2:
-		e.text += ": held by " + owners[0] + " and " + owners[1]
+		e.text += ": held by " + names[0] + " and " + names[1]
 	case n == 3:
-		e.text += fmt.Sprintf(": held by %s, %s and 1 other", owners[0], owners[1])
+		e.text += fmt.Sprintf(": held by %s, %s and 1 other", names[0], names[1])
 	case n > 3:
-		e.text += fmt.Sprintf(": held by %s, %s and %d others", owners[0], owners[1], n-2)
+		e.text += fmt.Sprintf(": held by %s, %s and %d others", names[0], names[1], n-2)
 	}
 	return e
 }

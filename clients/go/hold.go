@@ -3,8 +3,11 @@ package lockso
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockso/internal/transport"
@@ -17,7 +20,15 @@ import (
 type Hold struct {
 	client    *Client // so that it is not collected
 	hold      *hold
+	entry     *entry
+	ctx       context.Context
 	forgotten runtime.Cleanup
+}
+
+// entry is one of the acquisitions that share a hold, of which there are several if it is reentrant.
+type entry struct {
+	left atomic.Bool
+	end  func() // of its context
 }
 
 // hold is what the background work of a hold refers to.
@@ -31,7 +42,11 @@ type hold struct {
 	unsure *acquisition // if the reply to one of its requests was lost, which may still arrive at the server
 	lost   chan struct{}
 
+	renewing chan struct{} // held by a renewal
+
 	mu       sync.Mutex
+	entries  int           // how many acquisitions share it
+	lease    time.Duration // from the last renewal on
 	released bool
 	why      string    // why it is lost, or ""
 	absent   bool      // the server has replied that all of it is released or lost
@@ -39,13 +54,14 @@ type hold struct {
 	next     date      // when the lease is renewed or expires
 	watches  date      // when the watch begins
 	watched  bool
-	pinned   *Hold // the handle, if the program may wait for the loss without it
+	pinned   []*Hold // the handles without which the program may wait for the loss
 }
 
 // newHold creates the hold for a grant, and begins its background work. The request was sent at this time.
 func newHold(a *acquisition, conn transport.Conn, to route, reply any, sent time.Time) *hold {
-	h := &hold{client: a.client, spec: a.spec, owner: a.owner, lost: make(chan struct{})}
-	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(a.ctx))
+	h := &hold{client: a.client, spec: a.spec, owner: a.owner, lease: a.spec.lease, entries: 1,
+		lost: make(chan struct{}), renewing: make(chan struct{}, 1)}
+	h.ctx, h.cancel = context.WithCancelCause(h.enclose(context.WithoutCancel(a.ctx)))
 	h.next.index, h.watches.index = -1, -1
 	if token, ok := reply.(int64); ok && a.spec.fenced {
 		h.token = token
@@ -60,7 +76,7 @@ func newHold(a *acquisition, conn transport.Conn, to route, reply any, sent time
 		granted = sent
 	}
 	h.ends = granted.Add(h.spec.lease)
-	if h.spec.renew && !h.spec.session {
+	if h.spec.renews() {
 		h.plan(granted.Add(h.spec.lease/3), h.renew)
 	} else {
 		h.plan(h.ends, h.expire)
@@ -73,13 +89,29 @@ func newHold(a *acquisition, conn transport.Conn, to route, reply any, sent time
 	return h
 }
 
-// newHandle makes what the caller gets. When it is collected, the hold is released, unless its lease ends it anyway.
-func newHandle(c *Client, h *hold) *Hold {
-	handle := &Hold{client: c, hold: h}
+// newHandle makes what the caller gets, with this context. When it is collected, the hold is released, unless its lease
+// ends it anyway.
+func newHandle(c *Client, h *hold, ctx context.Context) *Hold {
+	handle := &Hold{client: c, hold: h, entry: &entry{end: func() {}}, ctx: ctx}
 	if !h.spec.expires() {
-		handle.forgotten = runtime.AddCleanup(handle, (*hold).forget, h)
+		entry := handle.entry
+		handle.forgotten = runtime.AddCleanup(handle, func(h *hold) {
+			if h.leave(entry) {
+				h.forget()
+			}
+		}, h)
 	}
 	return handle
+}
+
+// leave ends an entry, and returns whether it was the last one, so that the lock is to be released.
+func (h *hold) leave(e *entry) bool {
+	e.left.Store(true)
+	e.end()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.entries--
+	return h.entries == 0
 }
 
 // forget releases a hold that the program cannot release any more.
@@ -109,7 +141,9 @@ func (h *hold) watchKeys(handle *Hold) {
 	if h.released || h.why != "" {
 		return
 	}
-	h.pinned = handle
+	if !slices.Contains(h.pinned, handle) {
+		h.pinned = append(h.pinned, handle)
+	}
 	if h.watched || len(keys) == 0 {
 		return
 	}
@@ -140,10 +174,10 @@ func (h *Hold) Lost() <-chan struct{} {
 
 // Context makes the server report a loss, as [Hold.Lost] does. The context ends when the hold is lost, with [ErrNotHeld] as
 // its cause, and when it is released. It has the values of the context that was given to Lock, but neither the deadline
-// nor the end of that context.
+// nor the end of that context. With [Reentrant] it is the context with which the lock is entered again.
 func (h *Hold) Context() context.Context {
 	h.hold.watchKeys(h)
-	return h.hold.ctx
+	return h.ctx
 }
 
 // Unlock releases the lock, and the server hands it to the next waiter. It does so even if ctx has ended already. If
@@ -152,10 +186,34 @@ func (h *Hold) Context() context.Context {
 // The error is an [Error]: [ErrNotHeld] if the hold was lost or released before; [ErrConnection] if no server has
 // replied for as long as the lease lasts, so that the lease expires.
 func (h *Hold) Unlock(ctx context.Context) error {
-	err := h.hold.unlock(ctx)
+	err := h.hold.exit(ctx, h.entry)
 	h.forgotten.Stop() // not before, because the next owner waits; h is kept until here
 	runtime.KeepAlive(h)
 	return err
+}
+
+// exit ends an entry, and releases the lock if it was the last one.
+func (h *hold) exit(ctx context.Context, e *entry) error {
+	if e.left.Load() {
+		return h.spec.notHeld(releasedBefore)
+	}
+	if h.leave(e) {
+		return h.unlock(ctx)
+	}
+	return h.ended()
+}
+
+// ended is the error for a hold that is released or lost, or nil.
+func (h *hold) ended() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.why != "":
+		return h.spec.notHeld(h.why)
+	case h.released:
+		return h.spec.notHeld(releasedBefore)
+	}
+	return nil
 }
 
 func (h *hold) unlock(ctx context.Context) error {
@@ -168,7 +226,7 @@ func (h *hold) unlock(ctx context.Context) error {
 	ends := h.ends
 	h.mu.Unlock()
 	if again {
-		return h.spec.notHeld("it was released before")
+		return h.spec.notHeld(releasedBefore)
 	}
 	defer func() {
 		h.mu.Lock()
@@ -232,37 +290,137 @@ func (h *hold) plan(at time.Time, what func()) {
 	}
 }
 
-// renew renews the leases of all keys, and schedules the next renewal.
-func (h *hold) renew() {
-	sent := time.Now()
-	ends := h.leaseEnd()
-	h.plan(ends, h.expire) // if there is no reply
-	err := h.renewOn(h.client.call)
-	again := time.Now().Add(h.spec.lease / 10)
+// Renew renews the lease now, which is otherwise done after each third of it, unless [NoRenew] was given. For a session it
+// checks that the lock is held.
+//
+// The error is an [Error]: [ErrNotHeld] if the hold was lost or released; others within two seconds, and then the lease
+// that was confirmed last counts.
+func (h *Hold) Renew(ctx context.Context) error { return h.hold.renewNow(ctx, 0) }
+
+// RenewFor is Renew with another lease, which the hold has from now on. A shorter one counts from the call on, even if its
+// error is not nil. A session has no lease: [ErrOption].
+func (h *Hold) RenewFor(ctx context.Context, lease time.Duration) error {
 	switch {
-	case err == nil:
-		h.confirm(sent)
-		h.plan(sent.Add(h.spec.lease/3), h.renew)
-	case codeOf(err) == "NOTHELD":
-		h.lose(reported)
-	case again.Before(ends): // not acknowledged by the replicas, or refused: the lease that was confirmed last counts
-		h.plan(again, h.renew)
+	case lease <= 0:
+		return h.hold.spec.fail(fmt.Sprintf("the lease of RenewFor must be greater than 0, not %v", lease), ErrOption)
+	case h.hold.spec.session:
+		return h.hold.spec.fail("the lease of RenewFor: a session has none", ErrOption)
 	}
+	return h.hold.renewNow(ctx, lease)
 }
 
-// renewOn renews with this function, which sends on any connection, or on the one to which a session is to be bound.
-func (h *hold) renewOn(call func(context.Context, transport.Command) (any, bool, error)) error {
-	ctx, cancel := context.WithDeadline(h.ctx, h.leaseEnd())
-	defer cancel()
-	_, _, err := call(ctx, h.spec.renewCommand(h.owner))
+// Guard is LOCK.GUARD: it runs a command, its name and its arguments, if the lock is held at that moment, for several keys
+// the first of them. In a cluster the keys of the command must be in the slot of the lock. The reply is what the client
+// library makes of it: nil, an int64, a string, an array, or a map of RESP3.
+//
+// The error is an [Error]: [ErrNotHeld], [ErrRefused], or [ErrConnection], after which the command may have been executed:
+// it is not sent again.
+func (h *Hold) Guard(ctx context.Context, command ...string) (any, error) {
+	if len(command) == 0 {
+		return nil, h.hold.spec.fail("the command of Guard must not be empty", ErrOption)
+	}
+	return h.hold.guard(ctx, command)
+}
+
+func (h *hold) guard(ctx context.Context, command []string) (any, error) {
+	if err := h.ended(); err != nil {
+		return nil, err
+	}
+	cmd := onKey("LOCK.GUARD", h.spec.keys[0], append([]string{h.owner}, command...)...)
+	cmd.Once = true
+	reply, err := h.client.request(ctx, h.spec, cmd)
+	if codeOf(err) == "NOTHELD" {
+		h.lose(reported)
+	}
+	return reply, err
+}
+
+func (h *hold) renewNow(ctx context.Context, lease time.Duration) error {
+	if err := h.ended(); err != nil {
+		return err
+	}
+	err := h.renewal(ctx, lease, func(cmd transport.Command) error {
+		_, err := h.client.request(ctx, h.spec, cmd)
+		return err
+	})
+	if err == nil {
+		err = h.ended()
+	}
 	return err
 }
 
-// confirm records that the server confirmed the hold at this time, with a full lease.
-func (h *hold) confirm(at time.Time) {
+// renew renews the lease when its time has come.
+func (h *hold) renew() {
+	h.renewal(h.ctx, 0, func(cmd transport.Command) error { return h.sendRenewal(h.client.call, cmd) })
+}
+
+// renewal renews the leases of all keys, from now on with this one if it is not 0, and schedules the next renewal. There
+// is one at a time, so that the lease of the last one counts.
+func (h *hold) renewal(ctx context.Context, lease time.Duration, send func(transport.Command) error) error {
+	select {
+	case h.renewing <- struct{}{}:
+		defer func() { <-h.renewing }()
+	case <-ctx.Done():
+		return h.spec.unanswered(ctx)
+	case <-h.ctx.Done():
+		return h.ended()
+	}
+	sent := time.Now()
+	lease = h.request(sent, lease)
+	h.plan(h.leaseEnd(), h.expire) // if there is no reply
+	if h.spec.session {
+		lease = 0
+	}
+	err := send(h.spec.renewCommand(h.owner, lease))
+	next := time.Now().Add(lease / 10) // not acknowledged by the replicas, or refused: the lease that was confirmed last counts
+	switch {
+	case err == nil:
+		h.confirm(sent, lease)
+		next = sent.Add(lease / 3)
+	case codeOf(err) == "NOTHELD":
+		h.lose(reported)
+	}
+	if ends := h.leaseEnd(); h.spec.renews() && next.Before(ends) {
+		h.plan(next, h.renew)
+	} else {
+		h.plan(ends, h.expire)
+	}
+	return err
+}
+
+// request records that a renewal with this lease is sent, or with the present one if it is 0, and returns the lease. A
+// shorter one counts already, because the reply may be lost.
+func (h *hold) request(at time.Time, lease time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ends := at.Add(h.spec.lease); ends.After(h.ends) {
+	if lease == 0 {
+		return h.lease
+	}
+	if lease < h.lease {
+		h.lease = lease
+		if ends := at.Add(lease); ends.Before(h.ends) {
+			h.ends = ends
+		}
+	}
+	return lease
+}
+
+// sendRenewal sends with this function, on any connection, or on the one to which a session is to be bound.
+func (h *hold) sendRenewal(call func(context.Context, transport.Command) (any, bool, error), cmd transport.Command) error {
+	ctx, cancel := context.WithDeadline(h.ctx, h.leaseEnd())
+	defer cancel()
+	_, _, err := call(ctx, cmd)
+	return err
+}
+
+// confirm records that the server confirmed the hold at this time, with this lease, or 0 if it is the one that it has.
+func (h *hold) confirm(at time.Time, lease time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if lease > 0 {
+		h.lease = lease
+	}
+	if ends := at.Add(h.lease); ends.After(h.ends) {
 		h.ends = ends
 	}
 }

@@ -5,6 +5,7 @@ package lockso
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,14 @@ func held(t *testing.T, lock *Lock) *Hold {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return hold
+}
+
+// kept is held, and keeps the hold, which would be released if it were collected.
+func kept(t *testing.T, lock *Lock) *Hold {
+	t.Helper()
+	hold := held(t, lock)
+	t.Cleanup(func() { runtime.KeepAlive(hold) })
 	return hold
 }
 

@@ -53,9 +53,9 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 			err = errors.Join(err, failed)
 		}
 	}()
-	inside, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	held := hold.Context()
+	inside, cancel := context.WithCancelCause(context.WithValue(ctx, enclosing{}, held.Value(enclosing{})))
+	defer cancel(nil)
 	defer context.AfterFunc(held, func() { cancel(context.Cause(held)) })()
 	return fn(inside)
 }
@@ -63,6 +63,9 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Hold, error) {
 	if l.spec.wrong != "" {
 		return nil, l.spec.fail(l.spec.wrong, ErrOption)
+	}
+	if h, err := l.reenter(ctx); h != nil || err != nil {
+		return h, err
 	}
 	if ctx.Err() != nil {
 		return nil, l.spec.cancelled(0, ctx)
@@ -82,7 +85,7 @@ func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newHandle(l.client, h), nil
+	return newHandle(l.client, h, h.ctx), nil
 }
 
 // owner is the beginning of the name of each owner: who it is.

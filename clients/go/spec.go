@@ -30,6 +30,7 @@ type spec struct {
 	session  bool
 	fenced   bool
 	renew    bool
+	again    bool // reentrant
 	replicas int
 	within   time.Duration // how long a grant may wait for the replicas
 }
@@ -101,6 +102,19 @@ func Replicas(n int, within time.Duration) Option {
 	})
 }
 
+// Reentrant makes an acquisition with the context of a hold of the same lock, [Hold.Context] or that of [Lock.Do], enter this
+// hold again, without a request to the server. Each of the two is released by itself, and the last release releases the
+// lock. The same are locks of one client, of the same kind, with the same keys, that both have this option. The error is
+// [ErrNotHeld] if the hold was lost.
+//
+// Whoever is given the context is inside: do not pass it to a goroutine that must wait for its turn.
+func Reentrant() Option {
+	return option(func(s *spec) {
+		s.require(!s.semaphore, "Reentrant: a semaphore is not reentrant")
+		s.again = true
+	})
+}
+
 // Permits is how many permits of a semaphore are acquired at once, all or none; 1 by default.
 func Permits(permits int) Option {
 	return option(func(s *spec) {
@@ -109,6 +123,9 @@ func Permits(permits int) Option {
 		s.permits = permits
 	})
 }
+
+// renews returns whether the client renews the lease.
+func (s *spec) renews() bool { return s.renew && !s.session }
 
 // expires returns whether nothing keeps the hold after its lease.
 func (s *spec) expires() bool { return !s.renew && !s.session }
@@ -164,19 +181,25 @@ func (s *spec) releaseOne(i int, owner string) transport.Command {
 	return cmd
 }
 
-// renewCommand renews the leases of all keys, or none.
-func (s *spec) renewCommand(owner string) transport.Command {
+// renewCommand renews the leases of all keys, or none. The lease 0 is the server's default, which sessions have.
+func (s *spec) renewCommand(owner string, lease time.Duration) transport.Command {
 	name := "LOCK.RENEW"
 	if s.multi {
 		name = "LOCK.MRENEW"
 	}
 	cmd := s.named(name, owner, nil)
-	if s.session {
-		cmd.Args = append(cmd.Args, "SESSION")
+	if lease == 0 {
 		return cmd
 	}
-	cmd.Args = append(cmd.Args, "PX", millis(s.lease))
+	cmd.Args = append(cmd.Args, "PX", millis(lease))
 	return s.replicated(cmd)
+}
+
+// bindCommand binds a session to the connection on which it is sent.
+func (s *spec) bindCommand(owner string) transport.Command {
+	cmd := s.renewCommand(owner, 0)
+	cmd.Args = append(cmd.Args, "SESSION")
+	return cmd
 }
 
 func watchCommand(key, owner string, block time.Duration) transport.Command {

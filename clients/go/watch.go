@@ -70,11 +70,11 @@ func (w *watcher) once() (lost bool, err error) {
 	}
 	if w.session && !w.bound {
 		sent := time.Now()
-		if err := h.renewOn(w.call); err != nil {
+		if err := h.sendRenewal(w.call, h.spec.bindCommand(h.owner)); err != nil {
 			return false, err
 		}
 		w.bound = true
-		h.confirm(sent)
+		h.confirm(sent, 0)
 	}
 	// When the hold ends, the server replies to the watch. If it does not, the connection is dead.
 	conn := w.conn
@@ -85,7 +85,7 @@ func (w *watcher) once() (lost bool, err error) {
 	sent := time.Now()
 	reply, _, err := w.call(ctx, watchCommand(w.key, h.owner, block))
 	if w.session && err == nil && reply == nil {
-		h.confirm(sent.Add(block - h.spec.lease/3)) // held then, and renewed by the server at most a third of the lease before
+		h.confirm(sent.Add(block-h.spec.lease/3), 0) // held then, and renewed by the server at most a third of the lease before
 	}
 	return reply == "LOST", err
 }

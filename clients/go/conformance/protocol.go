@@ -40,6 +40,8 @@ type request struct {
 	Kind       string   `json:"kind"`
 	Seed       uint64   `json:"seed"`
 	Rounds     int      `json:"rounds"`
+	LeaseMs    *int     `json:"lease_ms"` // of renew and latch_set; that of a lock is in Lock
+	Command    []string `json:"command"`
 }
 
 type place struct {
@@ -61,6 +63,7 @@ type lockSpec struct {
 	Replicas []int    `json:"replicas"`
 	Renew    *bool    `json:"renew"`
 	Watch    any      `json:"watch"`
+	Again    bool     `json:"reentrant"`
 }
 
 // fields are the fields of an answer or an event.

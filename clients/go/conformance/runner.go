@@ -52,9 +52,9 @@ func (r *runner) begin(req request) {
 		ctx, cancel := context.WithCancel(context.Background())
 		r.acquiring[req.As] = cancel
 		go r.finish(req, func(req request) (fields, error) { return r.acquire(ctx, req) })
-	case "within":
+	case "within", "reenter":
 		r.bodies[req.ID] = make(chan struct{})
-		go r.finish(req, r.within)
+		go r.finish(req, map[string]func(request) (fields, error){"within": r.within, "reenter": r.reenter}[req.Do])
 	case "cancel":
 		cancel := r.acquiring[req.As]
 		if cancel == nil {
@@ -70,6 +70,7 @@ func (r *runner) begin(req request) {
 		do, found := map[string]func(request) (fields, error){
 			"release": r.release, "lost": r.lost, "count": r.count, "storm": r.storm, "ping": r.ping, "handoff": r.handoff,
 			"close": r.closeOne, "abandon": r.abandon, "crowd": r.crowd, "short_lived": r.shortLived,
+			"locked": r.locked, "info": r.info, "force": r.force, "renew": r.renew, "guard": r.guard,
 		}[req.Do]
 		if !found {
 			answer(req.ID, nil, fmt.Errorf("unknown: %q", req.Do))
@@ -183,6 +184,7 @@ func (c *connection) options(spec lockSpec) []lockso.Option {
 	add(spec.LeaseMs != nil, func() lockso.Option { return lockso.Lease(millis(*spec.LeaseMs)) })
 	add(spec.Permits != nil, func() lockso.Option { return lockso.Permits(*spec.Permits) })
 	add(spec.Session, lockso.Session)
+	add(spec.Again, lockso.Reentrant)
 	add(spec.Fenced, lockso.Fenced)
 	add(spec.Renew != nil && !*spec.Renew, lockso.NoRenew)
 	add(len(spec.Replicas) == 2, func() lockso.Option { return lockso.Replicas(spec.Replicas[0], millis(spec.Replicas[1])) })
@@ -190,12 +192,7 @@ func (c *connection) options(spec lockSpec) []lockso.Option {
 }
 
 func (r *runner) acquire(ctx context.Context, req request) (fields, error) {
-	lock := r.client(req.On).lock(req.Lock, req.WaitMs)
-	take := lock.Lock
-	if req.WaitMs != nil && *req.WaitMs == 0 {
-		take = lock.TryLock
-	}
-	hold, err := take(ctx)
+	hold, err := r.take(ctx, req)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -210,6 +207,15 @@ func (r *runner) acquire(ctx context.Context, req request) (fields, error) {
 		}()
 	}
 	return fields{"owner": hold.Owner(), "token": token(hold)}, nil
+}
+
+// take acquires the lock of a request. A wait of 0 is a try.
+func (r *runner) take(ctx context.Context, req request) (*lockso.Hold, error) {
+	lock := r.client(req.On).lock(req.Lock, req.WaitMs)
+	if req.WaitMs != nil && *req.WaitMs == 0 {
+		return lock.TryLock(ctx)
+	}
+	return lock.Lock(ctx)
 }
 
 func token(hold *lockso.Hold) any {
@@ -249,10 +255,15 @@ func (r *runner) lost(req request) (fields, error) {
 	}
 }
 
-func (r *runner) within(req request) (fields, error) {
+// body is the channel that leave closes.
+func (r *runner) body(id int) chan struct{} {
 	r.mu.Lock()
-	leave := r.bodies[req.ID]
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	return r.bodies[id]
+}
+
+func (r *runner) within(req request) (fields, error) {
+	leave := r.body(req.ID)
 	lock := r.client(req.On).lock(req.Lock, req.WaitMs)
 	return nil, lock.Do(context.Background(), func(ctx context.Context) error {
 		say(fields{"event": "inside", "id": req.ID})

@@ -24,6 +24,7 @@ type Command struct {
 	Count int           // how many keys there are, starting at First; 0 if there is none
 	Waits bool          // whether the server may block the command before it replies
 	Takes time.Duration // how long it then waits for replicas
+	Once  bool          // whether it must not be sent again if it may have been executed
 }
 
 // Key is the key by which the command is routed in a cluster, or "".
