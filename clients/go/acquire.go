@@ -9,13 +9,15 @@ import (
 	"lockso/internal/transport"
 )
 
-// acquisition is one request for a lock, with an owner of its own, until it is granted, refused or given up.
+// acquisition is one request for a lock, with an owner of its own, until it is granted, refused or given up; or a wait for
+// something else, without an owner.
 type acquisition struct {
 	client *core
 	spec   *spec
 	owner  string
 	ctx    context.Context // the caller's; also ends when the client is closed
 	cancel context.CancelCauseFunc
+	before func() error // of each blocking call, while the server can be reached; or nil
 
 	began   time.Time
 	wait    time.Duration // how long it waits at most; negative: for ever, 0: it only tries
@@ -33,6 +35,31 @@ type acquisition struct {
 type answer struct {
 	reply any
 	err   error
+}
+
+// grant is the reply to a blocking call, on this connection.
+type grant struct {
+	conn  transport.Conn
+	to    route
+	reply any
+	sent  time.Time // when it was requested
+}
+
+// newAcquisition checks the options, and counts the acquisition, until leave.
+func newAcquisition(ctx context.Context, client *core, s *spec) (*acquisition, error) {
+	if s.wrong != "" {
+		return nil, s.fail(s.wrong, ErrOption)
+	}
+	if ctx.Err() != nil {
+		return nil, s.cancelled(0, ctx)
+	}
+	a := &acquisition{client: client, spec: s}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	if !client.enter(a) {
+		a.cancel(nil)
+		return nil, s.closed()
+	}
+	return a, nil
 }
 
 // limit ends the wait after this time, if it is not negative, and at the deadline of the context. For a try, which has no
@@ -55,7 +82,7 @@ func (a *acquisition) limit(wait time.Duration) {
 }
 
 // run makes one blocking call after the other, until the acquisition ends.
-func (a *acquisition) run() (*hold, error) {
+func (a *acquisition) run() (*grant, error) {
 	var to route
 	for p := (pause{}); ; {
 		sent := time.Now()
@@ -63,6 +90,12 @@ func (a *acquisition) run() (*hold, error) {
 		got, block := answer{err: err}, noLimit
 		if err == nil {
 			a.client.connected.Store(true)
+			if a.before != nil {
+				if err := a.before(); err != nil {
+					conn.Keep()
+					return nil, err
+				}
+			}
 			var timeout time.Duration
 			block, timeout = a.nextBlock()
 			sent = time.Now()
@@ -70,7 +103,7 @@ func (a *acquisition) run() (*hold, error) {
 				return nil, err
 			}
 			if got.err == nil && got.reply != nil {
-				return newHold(a, conn, to, got.reply, sent), nil
+				return &grant{conn, to, got.reply, sent}, nil
 			}
 			finish(conn, got.err)
 			a.unsure = a.unsure || lost(got.err)
@@ -167,12 +200,16 @@ func (a *acquisition) send(conn transport.Conn, to route, block, timeout time.Du
 	answers, done := make(chan answer, 1), make(chan struct{})
 	stop := context.AfterFunc(a.ctx, func() {
 		defer close(done)
-		if a.cancelled() {
+		switch {
+		case !a.cancelled():
+		case a.spec.blocking != nil:
+			conn.Close()
+		default:
 			a.giveUp(answers, conn)
 		}
 	})
 	reply, err := perform(ctx, conn, to, a.spec.acquire(a.owner, block))
-	if stop() || !a.cancelled() {
+	if stop() || !a.cancelled() || a.spec.blocking != nil && reply != nil {
 		return answer{reply, err}, nil
 	}
 	answers <- answer{reply, err}
@@ -240,7 +277,7 @@ func (a *acquisition) verdict(got answer, connected bool, block, waited time.Dur
 	switch {
 	case a.timedOut() || block == 0:
 		return a.failure()
-	case block == noLimit || waited < block-10*time.Millisecond: // another client ended the wait by LOCK.CANCEL
+	case a.spec.blocking == nil && (block == noLimit || waited < block-10*time.Millisecond): // another client ended the wait by LOCK.CANCEL
 		return a.spec.notAcquired(time.Since(a.began), nil).heldBy(a.holders())
 	}
 	return nil
@@ -258,6 +295,9 @@ func (a *acquisition) warn() {
 
 // holders requests who holds the lock, in what is left of the time by which an acquisition may be late.
 func (a *acquisition) holders() (owners []string) {
+	if a.spec.blocking != nil {
+		return nil
+	}
 	by := time.Now().Add(holdersTolerance)
 	if a.timedOut() {
 		by = a.ends.Add(holdersTolerance)
@@ -281,7 +321,7 @@ func (a *acquisition) holders() (owners []string) {
 // settle cancels requests whose reply was lost, and returns the error. That continues in the background if it takes
 // longer than an acquisition may be late.
 func (a *acquisition) settle(err error) error {
-	if !a.unsure {
+	if !a.unsure || a.spec.blocking != nil {
 		return err
 	}
 	enough := replyTolerance

@@ -282,7 +282,10 @@ func (c *Client) MultiModes(keys Modes, options ...Option) *Lock {
 
 func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
 	s.keys = keys
-	s.maxBlock, s.lease, s.wait, s.renew, s.permits = 30*time.Second, 30*time.Second, noLimit, true, 1
+	s.maxBlock, s.wait, s.renew, s.permits = 30*time.Second, noLimit, true, 1
+	if s.blocking == nil {
+		s.lease = 30 * time.Second
+	}
 	for _, option := range options {
 		option.apply(s)
 	}

@@ -1,6 +1,7 @@
 package lockso
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,7 +117,7 @@ func (s *spec) unanswered(ctx context.Context) *Error {
 
 // notAcquired is the error for a wait of this time, or for a try if it is 0. why is the cause that is shown, or nil.
 func (s *spec) notAcquired(waited time.Duration, why error, is ...error) *Error {
-	text := s.String() + " was not acquired"
+	text := s.String() + " " + cmp.Or(s.outcome, "was not acquired")
 	if waited > 0 {
 		text += " within " + strconv.FormatFloat(waited.Round(time.Millisecond).Seconds(), 'f', -1, 64) + " s"
 	}

@@ -173,6 +173,8 @@ func (c *fakeConn) Do(ctx context.Context, cmd transport.Command) (any, error) {
 		if i := slices.Index(cmd.Args, "BLOCK"); i > 0 {
 			ms, _ := strconv.Atoi(cmd.Args[i+1])
 			time.AfterFunc(time.Duration(ms)*time.Millisecond, func() { c.null <- struct{}{} })
+		} else if cmd.Args[0] == "BLMOVE" {
+			time.AfterFunc(time.Second, func() { c.null <- struct{}{} })
 		} else {
 			return nil, nil
 		}

@@ -57,13 +57,13 @@ type hold struct {
 	pinned   []*Hold // the handles without which the program may wait for the loss
 }
 
-// newHold creates the hold for a grant, and begins its background work. The request was sent at this time.
-func newHold(a *acquisition, conn transport.Conn, to route, reply any, sent time.Time) *hold {
+// newHold creates the hold for a grant, and begins its background work.
+func newHold(a *acquisition, g *grant) *hold {
 	h := &hold{client: a.client, spec: a.spec, owner: a.owner, lease: a.spec.lease, entries: 1,
 		lost: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	h.ctx, h.cancel = context.WithCancelCause(h.enclose(context.WithoutCancel(a.ctx)))
 	h.next.index, h.watches.index = -1, -1
-	if token, ok := reply.(int64); ok && a.spec.fenced {
+	if token, ok := g.reply.(int64); ok && a.spec.fenced {
 		h.token = token
 	}
 	if a.unsure {
@@ -72,8 +72,8 @@ func newHold(a *acquisition, conn transport.Conn, to route, reply any, sent time
 	// After a wait, the time of the grant is not known. The reply is assumed to have taken at most a tenth of the
 	// lease.
 	granted := time.Now().Add(-a.spec.lease / 10)
-	if sent.After(granted) {
-		granted = sent
+	if g.sent.After(granted) {
+		granted = g.sent
 	}
 	h.ends = granted.Add(h.spec.lease)
 	if h.spec.renews() {
@@ -82,9 +82,9 @@ func newHold(a *acquisition, conn transport.Conn, to route, reply any, sent time
 		h.plan(h.ends, h.expire)
 	}
 	if h.spec.session {
-		go h.watch(h.spec.keys[0], conn, to)
+		go h.watch(h.spec.keys[0], g.conn, g.to)
 	} else {
-		conn.Keep()
+		g.conn.Keep()
 	}
 	return h
 }

@@ -61,25 +61,22 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 }
 
 func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Hold, error) {
-	if l.spec.wrong != "" {
-		return nil, l.spec.fail(l.spec.wrong, ErrOption)
-	}
 	if h, err := l.reenter(ctx); h != nil || err != nil {
 		return h, err
 	}
-	if ctx.Err() != nil {
-		return nil, l.spec.cancelled(0, ctx)
+	a, err := newAcquisition(ctx, l.client.core, l.spec)
+	if err != nil {
+		return nil, err
 	}
-	client := l.client.core
-	a := &acquisition{client: client, spec: l.spec, owner: newOwner()}
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
-	if !client.enter(a) {
-		return nil, l.spec.closed()
-	}
+	a.owner = newOwner()
 	a.limit(wait)
-	h, err := a.run()
-	if !client.leave(a, h) && h != nil {
+	g, err := a.run()
+	var h *hold
+	if err == nil {
+		h = newHold(a, g)
+	}
+	if !a.client.leave(a, h) && h != nil {
 		return nil, l.spec.closed()
 	}
 	if err != nil {
@@ -98,7 +95,12 @@ var owner = sync.OnceValue(func() string {
 })
 
 func newOwner() string {
+	return owner() + randomHex()
+}
+
+// randomHex is 16 random hexadecimal digits.
+func randomHex() string {
 	var random [8]byte
 	rand.Read(random[:])
-	return owner() + hex.EncodeToString(random[:])
+	return hex.EncodeToString(random[:])
 }

@@ -26,7 +26,7 @@ func (h *hold) enclose(ctx context.Context) context.Context {
 
 // reenter enters a hold of the lock again that ctx is inside of. It returns nil if there is none.
 func (l *Lock) reenter(ctx context.Context) (*Hold, error) {
-	if !l.spec.again {
+	if !l.spec.again || l.spec.wrong != "" {
 		return nil, nil
 	}
 	for in := insideOf(ctx); in != nil; in = in.outer {

@@ -31,6 +31,10 @@ type spec struct {
 	fenced   bool
 	renew    bool
 	again    bool // reentrant
+
+	// of a wait without an owner, for a latch or an element, of which nothing is left when its connection is closed
+	blocking func(block time.Duration) transport.Command
+	outcome  string // in messages, if it did not succeed in time
 	replicas int
 	within   time.Duration // how long a grant may wait for the replicas
 }
@@ -133,6 +137,9 @@ func (s *spec) expires() bool { return !s.renew && !s.session }
 // acquire is the command that acquires the lock and blocks for this time at most; 0 does not block, noLimit has no
 // limit.
 func (s *spec) acquire(owner string, block time.Duration) transport.Command {
+	if s.blocking != nil {
+		return s.blocking(block)
+	}
 	cmd := s.named(s.command, owner, s.modes)
 	if s.semaphore {
 		cmd.Args = append(cmd.Args, strconv.Itoa(s.limit), "PERMITS", strconv.Itoa(s.permits))

@@ -42,6 +42,18 @@ type request struct {
 	Rounds     int      `json:"rounds"`
 	LeaseMs    *int     `json:"lease_ms"` // of renew and latch_set; that of a lock is in Lock
 	Command    []string `json:"command"`
+	Key        string   `json:"key"`
+	Count      int64    `json:"count"`
+	By         int64    `json:"by"`
+	Queue      string   `json:"queue"`
+	Value      string   `json:"value"`
+	DelayMs    int      `json:"delay_ms"`
+	Item       *string  `json:"item"`
+	MaxTries   *int     `json:"max_tries"`
+	BackoffMs  *int     `json:"backoff_ms"`
+	Fail       []string `json:"fail"`
+	Hold       []string `json:"hold"`
+	Jobs       *int     `json:"jobs"`
 }
 
 type place struct {

@@ -48,10 +48,13 @@ func (r *runner) begin(req request) {
 	switch req.Do {
 	case "connect":
 		go r.finish(req, r.connect)
-	case "acquire":
+	case "acquire", "latch_wait", "consume":
 		ctx, cancel := context.WithCancel(context.Background())
 		r.acquiring[req.As] = cancel
-		go r.finish(req, func(req request) (fields, error) { return r.acquire(ctx, req) })
+		r.bodies[req.ID] = make(chan struct{})
+		do := map[string]func(context.Context, request) (fields, error){
+			"acquire": r.acquire, "latch_wait": r.latchWait, "consume": r.consume}[req.Do]
+		go r.finish(req, func(req request) (fields, error) { return do(ctx, req) })
 	case "within", "reenter":
 		r.bodies[req.ID] = make(chan struct{})
 		go r.finish(req, map[string]func(request) (fields, error){"within": r.within, "reenter": r.reenter}[req.Do])
@@ -70,6 +73,8 @@ func (r *runner) begin(req request) {
 		do, found := map[string]func(request) (fields, error){
 			"release": r.release, "lost": r.lost, "count": r.count, "storm": r.storm, "ping": r.ping, "handoff": r.handoff,
 			"close": r.closeOne, "abandon": r.abandon, "crowd": r.crowd, "short_lived": r.shortLived,
+			"latch_set": r.latchSet, "latch_down": r.latchDown, "latch_count": r.latchCount,
+			"delay_push": r.delayPush, "delay_cancel": r.delayCancel, "delay_list": r.delayList,
 			"locked": r.locked, "info": r.info, "force": r.force, "renew": r.renew, "guard": r.guard,
 		}[req.Do]
 		if !found {

@@ -51,6 +51,36 @@ func Example_readme() {
 	// <nil>
 }
 
+func readmeQueue(ctx context.Context, client *lockso.Client, send func(context.Context, []byte) error) error {
+	queue := client.DelayedQueue("mails")
+	if err := queue.PushID(ctx, "welcome-7", []byte("welcome to user 7"), 50*time.Millisecond); err != nil {
+		return err
+	}
+	return queue.Consume(ctx, func(ctx context.Context, job lockso.Job) error { // until ctx ends
+		return send(ctx, job.Value)
+	}, lockso.Timeout(time.Minute), lockso.MaxTries(5), lockso.Backoff(time.Second))
+}
+
+func Example_readmeQueue() {
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address})
+	defer rdb.Close()
+	client, err := goredis.New(rdb)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	err = readmeQueue(ctx, client, func(_ context.Context, mail []byte) error {
+		fmt.Println(string(mail))
+		cancel()
+		return nil
+	})
+	fmt.Println(errors.Is(err, context.Canceled))
+	// Output:
+	// welcome to user 7
+	// true
+}
+
 func Example_withoutThePackage() {
 	ctx := context.Background()
 
