@@ -19,7 +19,8 @@ type acquisition struct {
 	cancel context.CancelCauseFunc
 	before func() error // of each blocking call, while the server can be reached; or nil
 
-	began   time.Time
+	began   time.Time // also for other locks, with which it is acquired
+	started time.Time
 	wait    time.Duration // how long it waits at most; negative: for ever, 0: it only tries
 	limited bool
 	ends    time.Time // when the wait times out, if it is limited
@@ -62,21 +63,18 @@ func newAcquisition(ctx context.Context, client *core, s *spec) (*acquisition, e
 	return a, nil
 }
 
-// limit ends the wait after this time, if it is not negative, and at the deadline of the context. For a try, which has no
+// limit ends the wait this time after it has begun, if the time is not negative, and at the deadline of the context. For a try, which has no
 // time to wait, the deadline limits how long its reply may take.
-func (a *acquisition) limit(wait time.Duration) {
-	a.began, a.wait = time.Now(), wait
-	deadline, ok := a.ctx.Deadline()
-	if left := deadline.Sub(a.began); ok && wait != 0 && (wait < 0 || left < wait) {
-		a.wait = max(left, 1)
-	}
+func (a *acquisition) limit(began time.Time, wait time.Duration) {
+	a.began, a.started = began, time.Now()
+	a.wait = untilDeadline(a.ctx, began, wait)
 	if a.wait < 0 || a.wait > 10000*day {
 		a.wait = noLimit
 		return
 	}
 	a.limited, a.ends = true, a.began.Add(a.wait)
 	a.replyBy = a.ends.Add(replyTolerance)
-	if ok && wait == 0 && deadline.Before(a.replyBy) {
+	if deadline, ok := a.ctx.Deadline(); ok && wait == 0 && deadline.Before(a.replyBy) {
 		a.replyBy = deadline
 	}
 }
@@ -125,6 +123,16 @@ func (a *acquisition) run() (*grant, error) {
 	}
 }
 
+// untilDeadline returns a wait that began at this time, or what of it is before the deadline of the context. A try is not a
+// wait.
+func untilDeadline(ctx context.Context, began time.Time, wait time.Duration) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if left := deadline.Sub(began); ok && wait != 0 && (wait < 0 || left < wait) {
+		return max(left, 1)
+	}
+	return wait
+}
+
 func (a *acquisition) timedOut() bool { return a.limited && !time.Now().Before(a.ends) }
 
 // cancelled returns whether the caller cancelled the context, or the client was closed. The deadline of the context is
@@ -137,7 +145,7 @@ func (a *acquisition) cancelled() bool {
 // retryUntil returns how long attempts are made, and whether there is a limit. Until a connection has succeeded once, the
 // address is probably wrong.
 func (a *acquisition) retryUntil() (until time.Time, limited bool) {
-	if first := a.began.Add(a.client.connectTimeout); !a.client.connected.Load() && (!a.limited || first.Before(a.ends)) {
+	if first := a.started.Add(a.client.connectTimeout); !a.client.connected.Load() && (!a.limited || first.Before(a.ends)) {
 		return first, true
 	}
 	return a.ends, a.limited

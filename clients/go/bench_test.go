@@ -15,8 +15,9 @@ func (nothing) Do(context.Context, transport.Command) (any, error) { return int6
 func (nothing) Conn(context.Context, time.Duration, string, string) (transport.Conn, error) {
 	return nothingConn{}, nil
 }
-func (nothing) Address(string) string { return "" }
-func (nothing) Close() error          { return nil }
+func (nothing) Server() (string, bool) { return "", false }
+func (nothing) Address(string) string  { return "" }
+func (nothing) Close() error           { return nil }
 
 type nothingConn struct{}
 

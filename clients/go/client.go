@@ -55,6 +55,8 @@ type core struct {
 	backend        transport.Backend
 	connectTimeout time.Duration
 	log            *slog.Logger
+	name           string // of the server, by which locks are ordered
+	cluster        bool
 	connected      atomic.Bool   // a connection has succeeded
 	gone           atomic.Bool   // the connections are closed
 	idle           chan struct{} // closed when nothing is in progress any more after the beginning of Close
@@ -84,6 +86,11 @@ func ConnectTimeout(d time.Duration) ClientOption {
 // Logger is where outages and forgotten holds are logged, instead of slog.Default().
 func Logger(log *slog.Logger) ClientOption { return clientOption(func(c *core) { c.log = log }) }
 
+// ServerName is the name by which [Combine] orders the locks of several servers, instead of the host:port of the library's
+// options, of a cluster the smallest, or with rueidis and Sentinel the name of the master. Set it to that name for a client
+// of go-redis that NewFailoverClient made, whose options do not contain it.
+func ServerName(name string) ClientOption { return clientOption(func(c *core) { c.name = name }) }
+
 // New is for the packages lockso/goredis and lockso/rueidis. Close, or an error, closes the connections. connected means
 // that one has succeeded already.
 func New(backend transport.Backend, connected bool, options ...ClientOption) (*Client, error) {
@@ -92,6 +99,7 @@ func New(backend transport.Backend, connected bool, options ...ClientOption) (*C
 		waits: map[*acquisition]struct{}{}, holds: map[*hold]struct{}{},
 	}
 	c.connected.Store(connected)
+	c.name, c.cluster = backend.Server()
 	for _, option := range options {
 		option.applyTo(c)
 	}
@@ -261,9 +269,14 @@ func (c *Client) Semaphore(key string, limit int, options ...Option) *Lock {
 	return lock
 }
 
-// Multi is LOCK.MACQUIRE: the locks of all keys, or none. In a cluster the keys must share a slot, as {a}1 and {a}2 do.
+// Multi is LOCK.MACQUIRE: the locks of all keys, or none. In a cluster keys that share a slot, as {a}1 and {a}2 do, are
+// acquired in one step, and those of several slots one slot after the other, in ascending order: see [Combine].
 func (c *Client) Multi(keys []string, options ...Option) *Lock {
-	s := &spec{kind: "multi-key lock", command: "LOCK.MACQUIRE", multi: true, tokenless: true}
+	return c.multi(keys, nil, options)
+}
+
+func (c *Client) multi(keys, modes []string, options []Option) *Lock {
+	s := &spec{kind: "multi-key lock", command: "LOCK.MACQUIRE", multi: true, modes: modes, tokenless: true}
 	s.require(len(keys) > 0, "keys must not be empty")
 	return c.lock(s, slices.Clone(keys), options)
 }
@@ -275,9 +288,8 @@ type Modes struct{ Read, Write []string }
 // MultiModes is LOCK.MACQUIRE with MODES: all keys, each to read or to write, or none.
 func (c *Client) MultiModes(keys Modes, options ...Option) *Lock {
 	read := slices.DeleteFunc(slices.Clone(keys.Read), func(key string) bool { return slices.Contains(keys.Write, key) })
-	lock := c.Multi(slices.Concat(read, keys.Write), options...)
-	lock.spec.modes = slices.Concat(slices.Repeat([]string{"READ"}, len(read)), slices.Repeat([]string{"WRITE"}, len(keys.Write)))
-	return lock
+	modes := slices.Concat(slices.Repeat([]string{"READ"}, len(read)), slices.Repeat([]string{"WRITE"}, len(keys.Write)))
+	return c.multi(slices.Concat(read, keys.Write), modes, options)
 }
 
 func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
@@ -289,7 +301,7 @@ func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
 	for _, option := range options {
 		option.apply(s)
 	}
-	return &Lock{client: c, spec: s}
+	return &Lock{&single{client: c, spec: s}}
 }
 
 // call sends a short command, again and again while its error is transient, until it has a reply or ctx ends.

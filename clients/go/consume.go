@@ -114,7 +114,8 @@ func beside(list, suffix string) string {
 // next waits for an element and handles it. Its error ends the consumer.
 func (c *consumer) next() error {
 	a := c.wait
-	a.began, a.wait, a.tries = time.Now(), noLimit, 0
+	a.limit(time.Now(), noLimit)
+	a.wait, a.limited, a.tries = noLimit, false, 0 // the end of its context stops it, also at a deadline
 	g, err := a.run()
 	if err != nil {
 		return c.trouble(err)

@@ -108,6 +108,7 @@ func (s *spec) wrap(err error, address string) *Error {
 const (
 	reported       = "the server reported its loss"
 	releasedBefore = "it was released before"
+	neverReleased  = "it was never released"
 )
 
 // unanswered is the error for a short request whose context ended before its reply was received.

@@ -311,15 +311,21 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// collected runs the garbage collector until something has happened.
+func collected(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if runtime.GC(); time.Now().After(end) {
+			t.Fatal("timed out waiting for ", what)
+		}
+	}
+}
+
 // The garbage collector is not simulated, so time is not either.
 func TestForgotten(t *testing.T) {
 	eventually := func(what string, is func() bool) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
-			if runtime.GC(); time.Now().After(end) {
-				t.Fatal("timed out waiting for ", what)
-			}
-		}
+		collected(t, what, is)
 	}
 	t.Run("a hold", func(t *testing.T) {
 		f, c := newFake(t, always(int64(1)))
@@ -384,7 +390,7 @@ func TestForgotten(t *testing.T) {
 	t.Run("the loss is reported to whoever could still listen", func(t *testing.T) {
 		_, c := newFake(t, always(int64(1)))
 		hold := held(t, c.Lock("k"))
-		hold.hold.forget()
+		hold.held.forget()
 		<-hold.Lost()
 		isErr(t, context.Cause(hold.Context()), ErrNotHeld)
 	})

@@ -108,6 +108,8 @@ func (f *fake) Do(ctx context.Context, cmd transport.Command) (any, error) {
 	return reply, err
 }
 
+func (f *fake) Server() (string, bool) { return "127.0.0.1:6379", false }
+
 func (f *fake) Address(string) string { return "127.0.0.1:6379" }
 
 func (f *fake) Conn(ctx context.Context, within time.Duration, key, address string) (transport.Conn, error) {

@@ -110,7 +110,7 @@ func TestLosses(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": refuse("NOTHELD x")}))
 		hold := held(t, c.Lock("k", NoRenew(), Lease(time.Second)))
-		<-hold.hold.lost // without a watch
+		<-hold.held.state().lost // without a watch
 		took(t, start, time.Second, time.Second)
 		isErr(t, hold.Unlock(background), ErrNotHeld)
 		wantLog(t, f, "LOCK.ACQUIRE k # PX 1000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")

@@ -63,15 +63,17 @@ func (l *Lock) Force(ctx context.Context) (forced bool, err error) {
 
 // eachKey sends a short command for each key.
 func (l *Lock) eachKey(ctx context.Context, command func(key string) transport.Command, got func(key string, reply any)) error {
-	if l.spec.wrong != "" {
-		return l.spec.fail(l.spec.wrong, ErrOption)
+	if s := l.target.describe(); s.wrong != "" {
+		return s.fail(s.wrong, ErrOption)
 	}
-	for _, key := range l.spec.keys {
-		reply, err := l.client.core.request(ctx, l.spec, command(key))
-		if err != nil {
-			return err
+	for _, one := range l.target.all() {
+		for _, key := range one.spec.keys {
+			reply, err := one.client.core.request(ctx, one.spec, command(key))
+			if err != nil {
+				return err
+			}
+			got(key, reply)
 		}
-		got(key, reply)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (l *Latch) Wait(ctx context.Context) (open bool, err error) {
 	defer a.client.leave(a, nil)
 	defer a.cancel(nil)
 	defer runtime.KeepAlive(l) // a client that is collected is closed
-	a.limit(l.spec.wait)
+	a.limit(time.Now(), l.spec.wait)
 	g, err := a.run()
 	if err == nil {
 		g.conn.Keep()

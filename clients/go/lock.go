@@ -13,10 +13,24 @@ import (
 
 // Lock is a lock with its keys and options. It is not held itself: each acquisition has an owner of its own.
 // Many goroutines may use it at once.
-type Lock struct {
+type Lock struct{ target target }
+
+// target is what a lock acquires.
+type target interface {
+	// all is what it consists of.
+	all() []*single
+	describe() *spec
+	// acquire waits until this time after it has begun, without a limit if wait is negative; with 0 it only tries.
+	acquire(ctx context.Context, began time.Time, wait time.Duration) (*Hold, error)
+}
+
+// single is one lock of one client.
+type single struct {
 	client *Client
 	spec   *spec
 }
+
+func (l *single) describe() *spec { return l.spec }
 
 // Lock waits until the lock is held, without a limit unless [Wait] or ctx set one. Neither is overrun by more than a
 // tenth of a second.
@@ -26,14 +40,14 @@ type Lock struct {
 // neither a hold nor a wait on the server; if the server does not reply in time, the package keeps trying to ensure this
 // in the background, for as long as the lease.
 func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
-	return l.acquire(ctx, l.spec.wait)
+	return l.target.acquire(ctx, time.Now(), l.target.describe().wait)
 }
 
 // TryLock acquires the lock if it is free now, and takes a tenth of a second at most; use [Wait] to allow for more. The
 // error is [ErrNotAcquired] if it is not free, and [ErrConnection] if the server did not reply within this time or the
 // deadline of ctx; other errors are those of Lock.
 func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
-	return l.acquire(ctx, 0)
+	return l.target.acquire(ctx, time.Now(), 0)
 }
 
 // Do acquires the lock as Lock does, and runs fn while the lock is held. The context of fn is derived from ctx, and
@@ -60,7 +74,10 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 	return fn(inside)
 }
 
-func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Hold, error) {
+func (l *single) acquire(ctx context.Context, began time.Time, wait time.Duration) (*Hold, error) {
+	if all := l.all(); len(all) > 1 {
+		return acquireAll(ctx, l.spec, all, began, wait)
+	}
 	if h, err := l.reenter(ctx); h != nil || err != nil {
 		return h, err
 	}
@@ -70,7 +87,7 @@ func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Hold, error) {
 	}
 	defer a.cancel(nil)
 	a.owner = newOwner()
-	a.limit(wait)
+	a.limit(began, wait)
 	g, err := a.run()
 	var h *hold
 	if err == nil {

@@ -134,9 +134,9 @@ func TestVeryLongDurations(t *testing.T) {
 	})
 	bubble(t, "a deadline far away", func(t *testing.T) {
 		_, c := newFake(t, always(int64(1)))
-		a := &acquisition{client: c.core, spec: c.Lock("k").spec, ctx: background}
+		a := &acquisition{client: c.core, spec: c.Lock("k").target.describe(), ctx: background}
 		for _, wait := range []time.Duration{longest, longest / 2, 10000 * day, time.Hour} {
-			a.limit(wait)
+			a.limit(time.Now(), wait)
 			if got := a.connectWithin(); got != 5*time.Second {
 				t.Errorf("%v to connect within %v", got, wait)
 			}
@@ -346,7 +346,7 @@ func TestTheLastErrorWhenAWaitTimesOut(t *testing.T) {
 			start := time.Now()
 			_, err := lock.Lock(background)
 			isErr(t, err, ErrConnection, ErrNotAcquired, context.DeadlineExceeded)
-			took(t, start, lock.spec.wait, lock.spec.wait+tolerance)
+			took(t, start, lock.target.describe().wait, lock.target.describe().wait+tolerance)
 		}
 	})
 }

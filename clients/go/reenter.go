@@ -17,15 +17,15 @@ func insideOf(ctx context.Context) *inside {
 }
 
 // enclose returns a context that is inside of the hold, if it is reentrant.
-func (h *hold) enclose(ctx context.Context) context.Context {
-	if !h.spec.again {
+func (h *hold) enclose(ctx context.Context, s *spec) context.Context {
+	if !s.again {
 		return ctx
 	}
 	return context.WithValue(ctx, enclosing{}, &inside{h, insideOf(ctx)})
 }
 
 // reenter enters a hold of the lock again that ctx is inside of. It returns nil if there is none.
-func (l *Lock) reenter(ctx context.Context) (*Hold, error) {
+func (l *single) reenter(ctx context.Context) (*Hold, error) {
 	if !l.spec.again || l.spec.wrong != "" {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func (h *hold) enter(s *spec) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.released:
+	case h.unlocked:
 		return false, nil
 	case h.why != "": // the code around it still believes to hold the lock
 		return false, s.notHeld(h.why)

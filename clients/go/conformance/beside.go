@@ -11,12 +11,12 @@ import (
 // What a lock can do besides locking, and re-entry.
 
 func (r *runner) locked(req request) (fields, error) {
-	locked, err := r.client(req.On).lock(req.Lock, nil).Locked(context.Background())
+	locked, err := r.lock(req.On, req.Lock, nil).Locked(context.Background())
 	return fields{"locked": locked}, err
 }
 
 func (r *runner) info(req request) (fields, error) {
-	info, err := r.client(req.On).lock(req.Lock, nil).Info(context.Background())
+	info, err := r.lock(req.On, req.Lock, nil).Info(context.Background())
 	holders, waiters := []fields{}, []fields{}
 	for _, holder := range info.Holders {
 		holders = append(holders, fields{"key": holder.Key, "owner": holder.Owner, "mode": holder.Mode, "holds": holder.Holds})
@@ -28,7 +28,7 @@ func (r *runner) info(req request) (fields, error) {
 }
 
 func (r *runner) force(req request) (fields, error) {
-	forced, err := r.client(req.On).lock(req.Lock, nil).Force(context.Background())
+	forced, err := r.lock(req.On, req.Lock, nil).Force(context.Background())
 	return fields{"forced": forced}, err
 }
 

@@ -76,6 +76,13 @@ type lockSpec struct {
 	Renew    *bool    `json:"renew"`
 	Watch    any      `json:"watch"`
 	Again    bool     `json:"reentrant"`
+	Members  []member `json:"members"`
+}
+
+// member is a lock of a combination, and the client that it is of.
+type member struct {
+	On   string   `json:"on"`
+	Lock lockSpec `json:"lock"`
 }
 
 // fields are the fields of an answer or an event.

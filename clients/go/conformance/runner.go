@@ -145,7 +145,19 @@ func (r *runner) make(req request) (*connection, error) {
 
 func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// lock makes the lock of a request. A nil wait has no limit.
+// lock makes the lock of a request, of this client. A nil wait has no limit.
+func (r *runner) lock(on string, spec lockSpec, wait *int) *lockso.Lock {
+	if spec.Kind != "combine" {
+		return r.client(on).lock(spec, wait)
+	}
+	var locks []*lockso.Lock
+	for _, member := range spec.Members {
+		locks = append(locks, r.lock(member.On, member.Lock, wait))
+	}
+	return lockso.Combine(locks...)
+}
+
+// lock makes a lock that is no combination.
 func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
 	options := c.options(spec)
 	if wait != nil {
@@ -211,12 +223,20 @@ func (r *runner) acquire(ctx context.Context, req request) (fields, error) {
 			say(fields{"event": "lost", "as": req.As})
 		}()
 	}
-	return fields{"owner": hold.Owner(), "token": token(hold)}, nil
+	with := fields{"owner": hold.Owner(), "token": token(hold)}
+	if holds := hold.Holds(); holds != nil {
+		owners := []string{}
+		for _, one := range holds {
+			owners = append(owners, one.Owner())
+		}
+		with["owners"] = owners
+	}
+	return with, nil
 }
 
 // take acquires the lock of a request. A wait of 0 is a try.
 func (r *runner) take(ctx context.Context, req request) (*lockso.Hold, error) {
-	lock := r.client(req.On).lock(req.Lock, req.WaitMs)
+	lock := r.lock(req.On, req.Lock, req.WaitMs)
 	if req.WaitMs != nil && *req.WaitMs == 0 {
 		return lock.TryLock(ctx)
 	}
@@ -269,7 +289,7 @@ func (r *runner) body(id int) chan struct{} {
 
 func (r *runner) within(req request) (fields, error) {
 	leave := r.body(req.ID)
-	lock := r.client(req.On).lock(req.Lock, req.WaitMs)
+	lock := r.lock(req.On, req.Lock, req.WaitMs)
 	return nil, lock.Do(context.Background(), func(ctx context.Context) error {
 		say(fields{"event": "inside", "id": req.ID})
 		if req.Stop {
@@ -311,15 +331,14 @@ func (r *runner) storm(req request) (fields, error) {
 
 // gust is one acquisition of a storm. It is given up after a short time.
 func (r *runner) gust(req request, random *rand.Rand) (*lockso.Hold, error) {
-	client := r.client(req.On)
 	if req.Kind == "timeout" {
 		wait := 1 + random.IntN(3)
-		return client.lock(req.Lock, &wait).Lock(context.Background())
+		return r.lock(req.On, req.Lock, &wait).Lock(context.Background())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer time.AfterFunc(time.Duration(random.Int64N(int64(3*time.Millisecond))), cancel).Stop()
-	return client.lock(req.Lock, nil).Lock(ctx)
+	return r.lock(req.On, req.Lock, nil).Lock(ctx)
 }
 
 func (r *runner) closeOne(req request) (fields, error) {
@@ -370,7 +389,6 @@ func (r *runner) shortLived(req request) (fields, error) {
 
 // crowd starts many tasks at once. Each of them acquires a lock, of its own or the same, and holds it for a while.
 func (r *runner) crowd(req request) (fields, error) {
-	client := r.client(req.On)
 	var done atomic.Int64
 	var tasks sync.WaitGroup
 	faults := make([]error, req.Tasks)
@@ -383,7 +401,7 @@ func (r *runner) crowd(req request) (fields, error) {
 			}
 		}
 		tasks.Go(func() {
-			hold, err := client.lock(spec, nil).Lock(context.Background())
+			hold, err := r.lock(req.On, spec, nil).Lock(context.Background())
 			if err == nil {
 				time.Sleep(millis(req.HoldMs))
 				err = hold.Unlock(context.Background())

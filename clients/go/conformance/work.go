@@ -13,7 +13,7 @@ import (
 // count runs workers that increment a counter, which only the lock protects.
 func (r *runner) count(req request) (fields, error) {
 	client := r.client(req.On)
-	lock := client.lock(req.Lock, nil)
+	lock := r.lock(req.On, req.Lock, nil)
 	var done atomic.Int64
 	var workers sync.WaitGroup
 	faults := make([]error, req.Workers)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,6 +58,7 @@ func newBackend(rdb redis.UniversalClient) (*backend, error) {
 			}
 			return conn, err
 		}
+		b.name = options.Addr
 		control := redis.NewClient(options)
 		b.find = func(context.Context, string) (*redis.Client, error) { return control, nil }
 		b.close = control.Close
@@ -67,6 +69,9 @@ func newBackend(rdb redis.UniversalClient) (*backend, error) {
 		}
 		control := redis.NewClusterClient(own(rdb.Options()))
 		b.cluster, b.find, b.close = true, control.MasterForKey, control.Close
+		if addresses := rdb.Options().Addrs; len(addresses) > 0 {
+			b.name = slices.Min(addresses)
+		}
 		b.reload = func() { control.ReloadState(context.Background()) }
 		return b, nil
 	}
@@ -108,6 +113,7 @@ type backend struct {
 	reload func()                                                       // looks the nodes of a cluster up again
 	close  func() error
 
+	name    string // see transport.Backend
 	cluster bool
 	master  atomic.Value // the address of the master that was connected last
 	nodes   sync.Map     // the *node for each address
@@ -175,6 +181,8 @@ func (b *backend) Address(key string) string {
 	}
 	return "the cluster"
 }
+
+func (b *backend) Server() (string, bool) { return b.name, b.cluster }
 
 func (b *backend) Close() error {
 	b.mu.Lock()

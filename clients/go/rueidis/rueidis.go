@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,10 @@ func newBackend(option rueidis.ClientOption) (*backend, error) {
 	if option.Sentinel.MasterSet != "" && refresh.IsValid() && refresh.IsZero() {
 		refresh.Set(reflect.ValueOf(time.Second))
 	}
-	b := &backend{late: make(chan struct{}, transport.MostLate)}
+	b := &backend{late: make(chan struct{}, transport.MostLate), name: option.Sentinel.MasterSet}
+	if b.name == "" && len(option.InitAddress) > 0 {
+		b.name = slices.Min(option.InitAddress)
+	}
 	option.DialCtxFn = b.counted(option)
 	client, err := rueidis.NewClient(option)
 	if err != nil {
@@ -59,6 +63,7 @@ func newBackend(option rueidis.ClientOption) (*backend, error) {
 type backend struct {
 	client  rueidis.Client
 	address string        // of a cluster's nodes
+	name    string        // see transport.Backend
 	late    chan struct{} // held by what nobody waits for any more
 
 	connecting atomic.Int64 // how many connections are being made
@@ -207,6 +212,8 @@ func (b *backend) Address(string) string {
 	}
 	return "the server"
 }
+
+func (b *backend) Server() (string, bool) { return b.name, b.address != "" }
 
 // Close leaves the rest to the background if it takes long: the library waits for a server that does not respond.
 func (b *backend) Close() error {

@@ -49,6 +49,9 @@ type Backend interface {
 	Conn(ctx context.Context, within time.Duration, key, address string) (Conn, error)
 	// Address is the address of the server that serves the key, for messages, as far as it is known.
 	Address(key string) string
+	// Server is the name of the server, for the order in which the locks of several servers are acquired, and whether it is
+	// a cluster.
+	Server() (name string, cluster bool)
 	// Close closes all connections.
 	Close() error
 }
