@@ -66,7 +66,7 @@ type core struct {
 	closing bool
 	busy    int // how many acquisitions, cancellations and releases are in progress; 1 more until Close
 	waits   map[*acquisition]struct{}
-	holds   map[*hold]struct{}
+	holds   map[anyHold]struct{}
 }
 
 // ClientOption changes a default of a client.
@@ -96,7 +96,7 @@ func ServerName(name string) ClientOption { return clientOption(func(c *core) { 
 func New(backend transport.Backend, connected bool, options ...ClientOption) (*Client, error) {
 	c := &core{
 		backend: backend, connectTimeout: 5 * time.Second, idle: make(chan struct{}), busy: 1,
-		waits: map[*acquisition]struct{}{}, holds: map[*hold]struct{}{},
+		waits: map[*acquisition]struct{}{}, holds: map[anyHold]struct{}{},
 	}
 	c.connected.Store(connected)
 	c.name, c.cluster = backend.Server()
@@ -217,7 +217,7 @@ func (c *core) enter(a *acquisition) bool {
 
 // leave ends an acquisition, and records its hold if it has one, which Close releases. It returns false if the client is
 // closed: then the hold is released in the background.
-func (c *core) leave(a *acquisition, h *hold) bool {
+func (c *core) leave(a *acquisition, h anyHold) bool {
 	defer c.end()
 	c.mu.Lock()
 	closing := c.closing
@@ -232,7 +232,7 @@ func (c *core) leave(a *acquisition, h *hold) bool {
 	return !closing
 }
 
-func (c *core) remove(h *hold) {
+func (c *core) remove(h anyHold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.holds, h)
@@ -293,6 +293,12 @@ func (c *Client) MultiModes(keys Modes, options ...Option) *Lock {
 }
 
 func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
+	s.configure(keys, options)
+	return &Lock{&single{client: c, spec: s}}
+}
+
+// configure sets the defaults and then the options.
+func (s *spec) configure(keys []string, options []Option) {
 	s.keys = keys
 	s.maxBlock, s.wait, s.renew, s.permits = 30*time.Second, noLimit, true, 1
 	if s.blocking == nil {
@@ -301,7 +307,6 @@ func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
 	for _, option := range options {
 		option.apply(s)
 	}
-	return &Lock{&single{client: c, spec: s}}
 }
 
 // call sends a short command, again and again while its error is transient, until it has a reply or ctx ends.

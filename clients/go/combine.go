@@ -35,6 +35,8 @@ func Combine(locks ...*Lock) *Lock {
 	s.require(len(locks) > 0, "Combine: there must be at least one lock")
 	c := &combined{spec: s}
 	for _, lock := range locks {
+		_, redlock := lock.target.(*majority)
+		s.require(!redlock, "Combine: a RedLock cannot be combined")
 		c.members = append(c.members, lock.target.all()...)
 	}
 	for i, member := range c.members {
@@ -125,10 +127,10 @@ func acquireOnce(ctx context.Context, s *spec, members []*single, began time.Tim
 	for _, member := range slices.SortedFunc(slices.Values(members), before) {
 		h, err := member.acquire(inside, began, wait)
 		if err != nil {
-			g.giveUp(began, wait)
-			if context.Cause(inside) == errMemberLost && ctx.Err() == nil {
+			if context.Cause(inside) == errMemberLost && ctx.Err() == nil { // before the others are released
 				err = errMemberLost
 			}
+			g.giveUp(began, wait)
 			return nil, err
 		}
 		defer context.AfterFunc(h.held.state().ctx, func() { stop(errMemberLost) })()
@@ -225,12 +227,4 @@ func (g *group) unlock(ctx context.Context) error {
 	return err
 }
 
-func (g *group) forget() {
-	forgotten := g.lose(neverReleased)
-	g.client.background(func() {
-		if forgotten {
-			g.client.warn(g.spec.String() + " was never released; it is released now")
-		}
-		g.unlock(context.Background())
-	})
-}
+func (g *group) forget() { forget(g.client, g) }

@@ -104,6 +104,17 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return err
 }
 
+// forget reports the loss of a hold that the program cannot release any more, and releases it.
+func forget(client *core, h anyHold) {
+	forgotten := h.state().lose(neverReleased)
+	client.background(func() {
+		if forgotten {
+			client.warn(h.state().spec.String() + " was never released; it is released now")
+		}
+		h.unlock(context.Background())
+	})
+}
+
 // exit ends the entry, and releases the lock if it was the last one.
 func (h *Hold) exit(ctx context.Context) error {
 	f := h.held.state()

@@ -10,27 +10,23 @@ import (
 
 // hold is what the background work of a hold refers to.
 type hold struct {
-	fate     // its context is also that of the background work: renewals, watches
-	client   *core
-	owner    string
-	token    int64
-	unsure   *acquisition  // if the reply to one of its requests was lost, which may still arrive at the server
-	renewing chan struct{} // held by a renewal
+	term   // its context is also that of the background work: renewals, watches
+	client *core
+	owner  string
+	token  int64
+	unsure *acquisition // if the reply to one of its requests was lost, which may still arrive at the server
 
-	// mu is locked for these too
-	lease   time.Duration // from the last renewal on
-	absent  bool          // the server has replied that all of it is released or lost
-	ends    time.Time     // when the lease that the server confirmed last expires
-	next    date          // when the lease is renewed or expires
-	watches date          // when the watch begins
+	// mu is locked for these
+	absent  bool // the server has replied to the release that nothing is left
+	watches date // when the watch begins
 	watched bool
 }
 
 // newHold creates the hold for a grant, and begins its background work.
 func newHold(a *acquisition, g *grant) *hold {
-	h := &hold{client: a.client, owner: a.owner, lease: a.spec.lease, renewing: make(chan struct{}, 1)}
+	h := &hold{client: a.client, owner: a.owner}
 	h.begin(a.spec, h.enclose(a.ctx, a.spec), h.rest)
-	h.next.index, h.watches.index = -1, -1
+	h.watches.index = -1
 	if token, ok := g.reply.(int64); ok && a.spec.fenced {
 		h.token = token
 	}
@@ -43,12 +39,7 @@ func newHold(a *acquisition, g *grant) *hold {
 	if g.sent.After(granted) {
 		granted = g.sent
 	}
-	h.ends = granted.Add(h.spec.lease)
-	if h.spec.renews() {
-		h.plan(granted.Add(h.spec.lease/3), h.renew)
-	} else {
-		h.plan(h.ends, h.expire)
-	}
+	h.start(&a.client.agenda, granted, noDrift, h.renew)
 	if h.spec.session {
 		go h.watch(h.spec.keys[0], g.conn, g.to)
 	} else {
@@ -62,13 +53,7 @@ func (h *hold) forget() {
 	if h.spec.expires() {
 		return
 	}
-	forgotten := h.lose(neverReleased)
-	h.client.background(func() {
-		if forgotten {
-			h.client.warn(h.spec.String() + " was never released; it is released now")
-		}
-		h.unlock(context.Background())
-	})
+	forget(h.client, h)
 }
 
 // watchKeys makes the server report a loss, from now on until the hold ends. It uses a connection for each key; that of
@@ -150,15 +135,6 @@ func (h *hold) releaseWithin(within time.Duration, resent bool, why string) erro
 	return e
 }
 
-// plan schedules a function for this time, in place of the one before, unless the hold has ended.
-func (h *hold) plan(at time.Time, what func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.holding() {
-		h.client.agenda.set(&h.next, at, what)
-	}
-}
-
 func (h *hold) guard(ctx context.Context, command []string) (any, error) {
 	if err := h.ended(); err != nil {
 		return nil, err
@@ -176,73 +152,17 @@ func (h *hold) renewNow(ctx context.Context, lease time.Duration) error {
 	if lease > 0 && h.spec.session {
 		return h.spec.fail("the lease of RenewFor: a session has none", ErrOption)
 	}
-	if err := h.ended(); err != nil {
-		return err
-	}
-	err := h.renewal(ctx, lease, func(cmd transport.Command) error {
-		_, err := h.client.request(ctx, h.spec, cmd)
+	return h.renewal(ctx, lease, func(lease time.Duration) error {
+		_, err := h.client.request(ctx, h.spec, h.spec.renewCommand(h.owner, lease))
 		return err
 	})
-	if err == nil {
-		err = h.ended()
-	}
-	return err
 }
 
 // renew renews the lease when its time has come.
 func (h *hold) renew() {
-	h.renewal(h.ctx, 0, func(cmd transport.Command) error { return h.sendRenewal(h.client.call, cmd) })
-}
-
-// renewal renews the leases of all keys, from now on with this one if it is not 0, and schedules the next renewal. There
-// is one at a time, so that the lease of the last one counts.
-func (h *hold) renewal(ctx context.Context, lease time.Duration, send func(transport.Command) error) error {
-	select {
-	case h.renewing <- struct{}{}:
-		defer func() { <-h.renewing }()
-	case <-ctx.Done():
-		return h.spec.unanswered(ctx)
-	case <-h.ctx.Done():
-		return h.ended()
-	}
-	sent := time.Now()
-	lease = h.request(sent, lease)
-	h.plan(h.leaseEnd(), h.expire) // if there is no reply
-	if h.spec.session {
-		lease = 0
-	}
-	err := send(h.spec.renewCommand(h.owner, lease))
-	next := time.Now().Add(lease / 10) // not acknowledged by the replicas, or refused: the lease that was confirmed last counts
-	switch {
-	case err == nil:
-		h.confirm(sent, lease)
-		next = sent.Add(lease / 3)
-	case codeOf(err) == "NOTHELD":
-		h.lose(reported)
-	}
-	if ends := h.leaseEnd(); h.spec.renews() && next.Before(ends) {
-		h.plan(next, h.renew)
-	} else {
-		h.plan(ends, h.expire)
-	}
-	return err
-}
-
-// request records that a renewal with this lease is sent, or with the present one if it is 0, and returns the lease. A
-// shorter one counts already, because the reply may be lost.
-func (h *hold) request(at time.Time, lease time.Duration) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if lease == 0 {
-		return h.lease
-	}
-	if lease < h.lease {
-		h.lease = lease
-		if ends := at.Add(lease); ends.Before(h.ends) {
-			h.ends = ends
-		}
-	}
-	return lease
+	h.renewal(h.ctx, 0, func(lease time.Duration) error {
+		return h.sendRenewal(h.client.call, h.spec.renewCommand(h.owner, lease))
+	})
 }
 
 // sendRenewal sends with this function, on any connection, or on the one to which a session is to be bound.
@@ -253,44 +173,9 @@ func (h *hold) sendRenewal(call func(context.Context, transport.Command) (any, b
 	return err
 }
 
-// confirm records that the server confirmed the hold at this time, with this lease, or 0 if it is the one that it has.
-func (h *hold) confirm(at time.Time, lease time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if lease > 0 {
-		h.lease = lease
-	}
-	if ends := at.Add(h.lease); ends.After(h.ends) {
-		h.ends = ends
-	}
-}
-
-func (h *hold) leaseEnd() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ends
-}
-
-// expire is called when the lease expires. If the lease was renewed meanwhile, it is scheduled again.
-func (h *hold) expire() {
-	if ends := h.leaseEnd(); time.Now().Before(ends) {
-		h.plan(ends, h.expire)
-	} else {
-		h.lose("its lease expired")
-	}
-}
-
-// lose reports the loss of the hold, once, and never after Unlock was called. It returns whether it did.
-func (h *hold) lose(why string) bool {
-	h.mu.Lock()
-	h.absent = h.absent || why == reported && !h.spec.multi
-	h.mu.Unlock()
-	return h.fate.lose(why)
-}
-
 // rest ends the background work. h.mu is locked.
 func (h *hold) rest() {
-	h.client.agenda.drop(&h.next)
+	h.stop()
 	h.client.agenda.drop(&h.watches)
 	h.client.remove(h)
 }
@@ -298,3 +183,5 @@ func (h *hold) rest() {
 func (h *hold) whose() (owner string, token int64) { return h.owner, h.token }
 
 func (h *hold) parts() []*Hold { return nil }
+
+func noDrift(time.Duration) time.Duration { return 0 }

@@ -89,15 +89,13 @@ func (l *single) acquire(ctx context.Context, began time.Time, wait time.Duratio
 	a.owner = newOwner()
 	a.limit(began, wait)
 	g, err := a.run()
-	var h *hold
-	if err == nil {
-		h = newHold(a, g)
-	}
-	if !a.client.leave(a, h) && h != nil {
-		return nil, l.spec.closed()
-	}
 	if err != nil {
+		a.client.leave(a, nil)
 		return nil, err
+	}
+	h := newHold(a, g)
+	if !a.client.leave(a, h) {
+		return nil, l.spec.closed()
 	}
 	return newHandle(l.client, h, h.ctx), nil
 }

@@ -49,7 +49,7 @@ loop:
 		}
 	}
 	h.mu.Lock()
-	absent := h.absent
+	absent := h.absent || h.why == reported && !h.spec.multi
 	h.mu.Unlock()
 	if w.session && w.conn != nil && !absent { // the server ends the hold with its connection
 		w.conn.Close()

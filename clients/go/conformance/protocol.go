@@ -77,6 +77,7 @@ type lockSpec struct {
 	Watch    any      `json:"watch"`
 	Again    bool     `json:"reentrant"`
 	Members  []member `json:"members"`
+	On       []string `json:"on"` // of a RedLock
 }
 
 // member is a lock of a combination, and the client that it is of.

@@ -147,22 +147,35 @@ func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // lock makes the lock of a request, of this client. A nil wait has no limit.
 func (r *runner) lock(on string, spec lockSpec, wait *int) *lockso.Lock {
-	if spec.Kind != "combine" {
-		return r.client(on).lock(spec, wait)
+	switch spec.Kind {
+	case "combine":
+		var locks []*lockso.Lock
+		for _, member := range spec.Members {
+			locks = append(locks, r.lock(member.On, member.Lock, wait))
+		}
+		return lockso.Combine(locks...)
+	case "redlock":
+		var clients []*lockso.Client
+		var options []lockso.Option
+		for _, name := range spec.On {
+			clients, options = append(clients, r.client(name).locks), r.client(name).options(spec)
+		}
+		return lockso.NewRedLock(clients...).Lock(spec.Keys[0], waits(options, wait)...)
 	}
-	var locks []*lockso.Lock
-	for _, member := range spec.Members {
-		locks = append(locks, r.lock(member.On, member.Lock, wait))
-	}
-	return lockso.Combine(locks...)
+	return r.client(on).lock(spec, wait)
 }
 
-// lock makes a lock that is no combination.
-func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
-	options := c.options(spec)
+// waits adds the limit of a wait to options. nil is none.
+func waits(options []lockso.Option, wait *int) []lockso.Option {
 	if wait != nil {
 		options = append(options, lockso.Wait(millis(*wait)))
 	}
+	return options
+}
+
+// lock makes a lock of one client.
+func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
+	options := waits(c.options(spec), wait)
 	if spec.Kind == "multi" && spec.Modes != nil {
 		var modes lockso.Modes
 		for i, key := range spec.Keys {
