@@ -18,7 +18,7 @@ type quorum struct {
 	owner  string
 	token  int64
 	votes  []*vote
-	rounds int // of renewals; of the holder of renewing
+	rounds int // of renewals; mu is locked for it
 }
 
 // vote is what one server has replied to the owner. Its requests are sent on one connection, one at a time, so that the
@@ -84,25 +84,21 @@ func (q *quorum) elect(ctx context.Context, by time.Time) bool {
 	return elected() && q.holding() && time.Now().Before(q.ends)
 }
 
-// ask calls send for each server that has no request in progress, and waits until all of them have replied, or enough, which
-// is called with q.mu locked, or until this time.
+// ask calls send for each server, as soon as it has replied to what was sent before, and waits until all of them have
+// replied, or enough, which is called with q.mu locked, or until this time.
 func (q *quorum) ask(ctx context.Context, by time.Time, send func(*vote), enough func() bool) {
-	replies, sent := make(chan struct{}, len(q.votes)), 0
+	replies := make(chan struct{}, len(q.votes))
 	for _, v := range q.votes {
-		select {
-		case v.turn <- struct{}{}:
-			sent++
-			v.client.background(func() {
-				send(v)
-				<-v.turn
-				replies <- struct{}{}
-			})
-		default:
-		}
+		v.client.background(func() {
+			v.turn <- struct{}{}
+			send(v)
+			<-v.turn
+			replies <- struct{}{}
+		})
 	}
 	timer := time.NewTimer(time.Until(by))
 	defer timer.Stop()
-	for ; sent > 0; sent-- {
+	for range q.votes {
 		select {
 		case <-replies:
 		case <-timer.C:
@@ -146,8 +142,10 @@ func (q *quorum) count() (replies int, refused, other error) {
 
 // round renews the lease on all servers, and requests the lock again from those that have lost it.
 func (q *quorum) round(lease time.Duration) error {
+	q.mu.Lock()
 	q.rounds++
 	round := q.rounds
+	q.mu.Unlock()
 	q.ask(q.ctx, time.Now().Add(replyWithin(lease)), func(v *vote) { v.renew(round, lease) }, func() bool { return false })
 	if err := q.ended(); err != nil {
 		return err
@@ -238,13 +236,16 @@ func (v *vote) request(lease time.Duration, first bool) {
 	}
 }
 
-// renew renews the lease on one server.
+// renew renews the lease on one server. If that was busy until the next round, it does nothing.
 func (v *vote) renew(round int, lease time.Duration) {
 	q := v.quorum
 	q.mu.Lock()
-	granted := v.granted
+	granted, late := v.granted, round < q.rounds || !q.holding()
 	q.mu.Unlock()
-	if !granted {
+	switch {
+	case late:
+		return
+	case !granted:
 		v.request(lease, false)
 		return
 	}
@@ -287,6 +288,7 @@ func (q *quorum) releaseAll() <-chan struct{} {
 			defer all.Done()
 			v.turn <- struct{}{}
 			v.release()
+			<-v.turn
 		})
 	}
 	go func() {
@@ -320,6 +322,7 @@ func (v *vote) release() {
 	}
 	if v.conn != nil {
 		v.conn.Keep()
+		v.conn = nil
 	}
 }
 
