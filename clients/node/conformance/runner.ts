@@ -33,6 +33,8 @@ interface Request {
   kind: 'cancel' | 'timeout';
   seed: number;
   rounds: number;
+  lease_ms?: number | null;
+  command: string[];
 }
 
 const flavour = FLAVOURS[process.argv[2] ?? ''];
@@ -151,6 +153,37 @@ async function within(request: Request): Promise<object> {
   return {};
 }
 
+/** Acquires the lock `times` times, each inside the one before. */
+async function reenter(request: Request): Promise<object> {
+  const lock = lockOf(userOf(request).locks, request.lock);
+  const owners: string[] = [];
+  const left = new Promise<void>((resolve) => inside.set(request.id, resolve));
+  const enter = (): Promise<void> =>
+    lock.run(async ({ owner }) => {
+      if (owners.push(owner) < request.times) {
+        return enter();
+      }
+      write({ event: 'inside', id: request.id });
+      return left;
+    }, waitOf(request.wait_ms));
+  await enter();
+  return { owners };
+}
+
+async function info(request: Request): Promise<object> {
+  const { holders, waiting, waiters } = await lockOf(userOf(request).locks, request.lock).info();
+  return {
+    holders: holders.map(({ key, owner, mode, holds }) => ({ key, owner, mode, holds })),
+    waiting,
+    waiters: waiters.map(({ key, owner, mode, fair }) => ({ key, owner, mode, fair })),
+  };
+}
+
+async function guard({ as, command: [name = '', ...args] }: Request): Promise<object> {
+  const reply = await named(holds, as).guard(name, ...args);
+  return { reply: typeof reply === 'number' || reply === null ? reply : String(reply) };
+}
+
 async function quit(): Promise<object> {
   await Promise.all([...users.values()].map((user) => user.locks.close()));
   await Promise.all([...users.values()].map((user) => user.close()));
@@ -168,6 +201,12 @@ const ACTIONS: Record<string, (request: Request) => Promise<object>> = {
   quit,
   cancel: async ({ as }) => (pending.get(as)?.abort(new Cancelled('cancelled')), {}),
   lost: async ({ as }) => ({ lost: named(holds, as).isLost }),
+  locked: async (r) => ({ locked: await lockOf(userOf(r).locks, r.lock).locked() }),
+  info,
+  force: async (r) => ({ forced: await lockOf(userOf(r).locks, r.lock).force() }),
+  renew: async ({ as, lease_ms }) => (await named(holds, as).renew(lease_ms ?? undefined), {}),
+  guard,
+  reenter,
   abandon,
   crowd,
   short_lived: shortLived,

@@ -13,10 +13,11 @@ export interface LockWords {
   replicas?: [number, number] | null;
   renew?: boolean | null;
   watch?: boolean | 'raise' | null;
+  reentrant?: boolean | null;
 }
 
 function optionsOf(words: LockWords): LockOptions {
-  const { permits, lease_ms, session, fenced, replicas, renew } = words;
+  const { permits, lease_ms, session, fenced, replicas, renew, reentrant } = words;
   return {
     ...(permits == null ? {} : { permits }),
     ...(lease_ms == null ? {} : { leaseMs: lease_ms }),
@@ -24,6 +25,7 @@ function optionsOf(words: LockWords): LockOptions {
     ...(fenced == null ? {} : { fenced }),
     ...(replicas == null ? {} : { replicas: { count: replicas[0], ms: replicas[1] } }),
     ...(renew == null ? {} : { renew }),
+    ...(reentrant == null ? {} : { reentrant }),
   };
 }
 

@@ -23,6 +23,11 @@ export interface LockOptions {
    * connection is used for each key, from the first use of `hold.signal`.
    */
   watch?: boolean | undefined;
+  /**
+   * In the body of run() or withLock(), and in all that it starts, the same lock of the same Locks is acquired again
+   * without a request: it shares the owner and the token, and the last release releases the lock. Not for a semaphore.
+   */
+  reentrant?: boolean | undefined;
 }
 
 /** The settings of a semaphore. */
@@ -66,7 +71,7 @@ export function checkPositive(name: string, value: number): void {
   }
 }
 
-function checkCount(name: string, value: number): void {
+export function checkCount(name: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 1) {
     throw new RangeError(`${name} must be at least 1, not ${String(value)}`);
   }
@@ -108,12 +113,15 @@ function checkPermits(kind: Kind, permits: number | undefined, limit: number): v
  * always invalid, with the option's name.
  */
 export function specOf(kind: Kind, keys: readonly string[], options: SemaphoreOptions, limit = 1, prefix = '', modes?: Mode[]): Spec {
-  const { leaseMs = 30_000, permits, fenced, replicas, renew = true } = options;
+  const { leaseMs = 30_000, permits, fenced, replicas, renew = true, reentrant } = options;
   checkKeys(kind, keys);
   checkPositive('leaseMs', leaseMs);
   checkPermits(kind, permits, limit);
   if (fenced && NO_TOKEN[kind] !== undefined) {
     throw new TypeError(`fenced: ${NO_TOKEN[kind]} has no fencing token`);
+  }
+  if (reentrant && kind === 'semaphore') {
+    throw new TypeError('reentrant: a semaphore cannot be entered again');
   }
   if (replicas !== undefined) {
     checkCount('replicas', replicas.count);
@@ -211,37 +219,29 @@ export function releaseOne({ keys, modes = [] }: Spec, at: number, owner: string
   return ['LOCK.RELEASE', keys[at] as string, owner, ...modes.slice(at, at + 1)];
 }
 
-/** Renews the leases of all keys, or of none. */
-export function renew(spec: Spec, owner: string): string[] {
+/** Renews the leases of all keys, or of none; `leaseMs` is the new lease. */
+export function renew(spec: Spec, owner: string, leaseMs = spec.leaseMs): string[] {
   const { keys } = spec;
   const head = keys.length > 1 ? ['LOCK.MRENEW', String(keys.length), ...keys] : ['LOCK.RENEW', firstKey(spec)];
-  return [...head, owner, ...lease(spec), ...replicas(spec)];
+  return [...head, owner, ...lease({ ...spec, leaseMs }), ...replicas(spec)];
 }
 
-/** Who holds `key`, and how many wait. */
-export function info(key: string): string[] {
-  return ['LOCK.INFO', key, 'COUNT', '0'];
+/** Who holds `key`, and how many wait; the first `count` of these. */
+export function info(key: string, count = 0): string[] {
+  return ['LOCK.INFO', key, 'COUNT', String(count)];
+}
+
+/** Frees `key`, whoever holds it. */
+export function force(key: string): string[] {
+  return ['LOCK.FORCE', key];
+}
+
+/** Runs a command if the hold still exists. */
+export function guard(spec: Spec, owner: string, command: readonly string[]): string[] {
+  return ['LOCK.GUARD', firstKey(spec), owner, ...command];
 }
 
 /** Waits up to `block` ms for a notification that the hold of `key` is lost. */
 export function watch(key: string, owner: string, block: number): string[] {
   return ['LOCK.WATCH', key, owner, 'BLOCK', String(block)];
-}
-
-/** A field of a map in a reply: a library may return a map as an object, a Map, or a flat array. */
-function field(reply: unknown, name: string): unknown {
-  if (reply instanceof Map) {
-    return reply.get(name);
-  }
-  if (Array.isArray(reply)) {
-    const at = reply.findIndex((value, index) => index % 2 === 0 && String(value) === name);
-    return at < 0 ? undefined : reply[at + 1];
-  }
-  return typeof reply === 'object' && reply !== null ? (reply as Record<string, unknown>)[name] : undefined;
-}
-
-/** The owners in a reply of LOCK.INFO. */
-export function holdersIn(reply: unknown): string[] {
-  const holders = field(reply, 'holders');
-  return Array.isArray(holders) ? holders.map((holder) => String(field(holder, 'owner'))) : [];
 }

@@ -21,6 +21,9 @@ export interface Settings {
 /** How long the reply to a command that does not block may take before its connection is considered dead, in ms. */
 export const REPLY_MS = 2_000;
 
+/** How much earlier than that a command is sent for the last time, in ms. */
+const MARGIN_MS = 100;
+
 /** A connection that lasts for so long shows that an outage has ended, in ms. */
 const LASTS_MS = 1_000;
 
@@ -287,19 +290,21 @@ export class Connections {
 
   /**
    * Sends a short command until there is a reply, for `forMs` at most. Never rejects: `error` is the last error if
-   * there was no reply. `again`: the command was sent before, and may have been executed then.
+   * there was no reply. `again`: the command was sent before, and may have been executed then. With `once` it is not
+   * sent again in that case.
    */
-  async insist(key: string, args: string[], forMs: number, pauses = new Pauses()): Promise<Result> {
+  async insist(key: string, args: string[], forMs: number, pauses = new Pauses(), once = false): Promise<Result> {
     const until = now() + forMs;
     for (let again = false; ; ) {
       let sent = false;
       try {
         return { reply: await this.command(key, args, () => (sent = true)), again };
       } catch (error) {
-        if (!isTransient(error) || now() >= until) {
+        const executed = sent && !(error instanceof ServerError);
+        if (!isTransient(error) || now() >= until || (once && executed)) {
           return { error, again };
         }
-        again ||= sent && !(error instanceof ServerError);
+        again ||= executed;
       }
       try {
         await pauses.wait(this.#closing.signal, until - now());
@@ -307,6 +312,21 @@ export class Connections {
         return { error, again };
       }
     }
+  }
+
+  /**
+   * Sends a short command for which the program waits: it gets the reply within REPLY_MS, or the error. With `once` it
+   * is not sent again if it may have been executed.
+   */
+  async request(key: string, args: string[], once: boolean): Promise<unknown> {
+    const silent = () => this.timeoutError('reply from', REPLY_MS);
+    // The last attempt begins earlier, so that its error is the result, and not that of the timer.
+    const send = () => this.insist(key, args, REPLY_MS - MARGIN_MS, new Pauses(), once);
+    const { reply, error } = await within(REPLY_MS, this.#closing.signal, silent, send);
+    if (error !== undefined) {
+      throw error;
+    }
+    return reply;
   }
 
   /** Warns that a wait of this lock goes on without a connection to the server, once in each outage. */

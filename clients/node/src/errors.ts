@@ -1,4 +1,5 @@
 import type { Kind } from './command.js';
+import { isOwn } from './owner.js';
 
 /**
  * The base class of this package's errors. Connection errors are not among them: they are the library's own errors.
@@ -13,9 +14,12 @@ export class LockError extends Error {
   }
 }
 
+/** What errors are about: a lock, or another object of this package. */
+export type SubjectKind = Kind;
+
 /** What a request or a hold is for. */
 export interface Subject {
-  kind: Kind;
+  kind: SubjectKind;
   /** The keys on the server. */
   keys: readonly string[];
 }
@@ -34,9 +38,9 @@ export class NotAcquired extends LockError {
 
   constructor(subject: Subject, waitMs: number, holders: readonly string[], cause?: unknown) {
     const within = waitMs > 0 ? ` within ${secondsOf(waitMs)} s` : '';
-    const held = holders.length > 0 ? `: held by ${listOf(holders)}` : '';
+    const held = holders.length > 0 ? `: held by ${listOf(holders.map(described))}` : '';
     const why = cause === undefined ? held : `: ${explained(cause)}`;
-    super('ETIMEDOUT', `${nameOfLock(subject)} was not acquired${within}${why}`, cause === undefined ? {} : { cause });
+    super('ETIMEDOUT', `${nameOfSubject(subject)} was not acquired${within}${why}`, cause === undefined ? {} : { cause });
     this.keys = subject.keys;
     this.waitMs = waitMs;
     this.holders = holders;
@@ -50,7 +54,7 @@ export class NotHeld extends LockError {
 
   /** `why` may be empty. */
   constructor(subject: Subject, why: string, options?: ErrorOptions) {
-    super('NOTHELD', `${nameOfLock(subject)} is not held${why === '' ? '' : `: ${why}`}`, options);
+    super('NOTHELD', `${nameOfSubject(subject)} is not held${why === '' ? '' : `: ${why}`}`, options);
     this.keys = subject.keys;
   }
 }
@@ -166,8 +170,8 @@ export function addressOf(error: unknown): string {
   return (typeof error === 'object' && error !== null && addresses.get(error)) || '';
 }
 
-/** The kinds of lock, with their names in texts. */
-export const NAMES: Record<Kind, string> = {
+/** The names in texts. */
+export const NAMES: Record<SubjectKind, string> = {
   lock: 'lock',
   fair: 'fair lock',
   read: 'read lock',
@@ -176,14 +180,19 @@ export const NAMES: Record<Kind, string> = {
   semaphore: 'semaphore',
 };
 
-/** The lock in texts: `lock "k"`. */
-export function nameOfLock({ kind, keys }: Subject): string {
+/** The subject in texts: `lock "k"`. */
+export function nameOfSubject({ kind, keys }: Subject): string {
   return `${NAMES[kind]} ${keys.map((key) => `"${key}"`).join(', ')}`;
 }
 
 /** Milliseconds as seconds, without trailing zeros. */
 export function secondsOf(ms: number): string {
   return String(Math.round(ms) / 1000);
+}
+
+/** A holder in texts: a program that waits for itself is to find that out. */
+function described(owner: string): string {
+  return isOwn(owner) ? `${owner} (this process)` : owner;
 }
 
 function listOf(names: readonly string[]): string {

@@ -71,6 +71,27 @@ export async function within<T>(ms: number, signal: AbortSignal, error: () => Er
   }
 }
 
+/** Until when a wait lasts. */
+export class Deadline {
+  /** How long it was to last from the start; 0 is a try. */
+  readonly waitMs: number;
+  readonly until: number;
+
+  /** Throws for an invalid `waitMs`. */
+  constructor(waitMs = Infinity) {
+    if (typeof waitMs !== 'number' || !(waitMs >= 0)) {
+      throw new RangeError(`waitMs must not be negative, not ${String(waitMs)}`);
+    }
+    this.waitMs = waitMs;
+    this.until = now() + waitMs;
+  }
+
+  /** What is left of it, in ms; not less than 0. */
+  get leftMs(): number {
+    return Math.max(0, this.until - now());
+  }
+}
+
 /** An AbortController that is created when its signal is first used: it is expensive, and most are never used. */
 export class Ending {
   #controller: AbortController | undefined;

@@ -109,12 +109,12 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await Promise.all([one, other].map((locks) => locks.withLock('k', () => {})));
     const hold = await one.lock('k').acquire();
     assert.match(hold.owner, new RegExp(`^[^:]+:${process.pid}:[0-9a-f]{16,}$`));
-    await refused(other.lock('k'), 0, `lock "k" was not acquired: held by ${hold.owner}`);
-    await refused(other.fair('k'), 50, `fair lock "k" was not acquired within 0.05 s: held by ${hold.owner}`);
-    await refused(other.multi(['j', 'k']), 0, `multi-key lock "j", "k" was not acquired: held by ${hold.owner}`);
+    await refused(other.lock('k'), 0, `lock "k" was not acquired: held by ${hold.owner} (this process)`);
+    await refused(other.fair('k'), 50, `fair lock "k" was not acquired within 0.05 s: held by ${hold.owner} (this process)`);
+    await refused(other.multi(['j', 'k']), 0, `multi-key lock "j", "k" was not acquired: held by ${hold.owner} (this process)`);
     await hold.release();
     const holds = await Promise.all([1, 2, 3, 4].map(() => one.semaphore('s', 4).acquire()));
-    const text = /^semaphore "s" was not acquired: held by \S+, \S+ and 2 others$/;
+    const text = /^semaphore "s" was not acquired: held by \S+ \(this process\), \S+ \(this process\) and 2 others$/;
     await assert.rejects(other.semaphore('s', 4).acquire({ waitMs: 0 }), { message: text });
     await Promise.all(holds.map((each) => each.release()));
     await Promise.all([one.close(), other.close()]);

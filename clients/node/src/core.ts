@@ -1,0 +1,102 @@
+import { Acquisition } from './acquisition.js';
+import type { Spec } from './command.js';
+import { Connections, type Settings } from './connections.js';
+import type { Connector } from './connector.js';
+import { Closed, typed, type Subject } from './errors.js';
+import { Keeper } from './keeper.js';
+import { atMost, onAbort, type Deadline } from './time.js';
+import type { Waiting } from './waiting.js';
+
+/** How long an aborted wait lasts at most while what it has acquired is released, in ms. */
+const RELEASING_MS = 2_000;
+
+/** Closes the connections of locks that are collected. */
+const collected = new FinalizationRegistry<Connections>((connections) => connections.close());
+
+/** What all objects of one client's Locks share. Each of them refers to it, so it is collected after them. */
+export class Core {
+  readonly connector: Connector;
+  readonly connections: Connections;
+  readonly #requests = new Set<{ abort(reason: unknown): void }>();
+  readonly #holds = new Set<Keeper>();
+  readonly #background = new Set<Promise<void>>();
+  #closed: Promise<void> | undefined;
+
+  constructor(connector: Connector, settings?: Settings) {
+    this.connector = connector;
+    this.connections = new Connections(connector, settings);
+    collected.register(this, this.connections);
+  }
+
+  /** True after close(). */
+  get isClosed(): boolean {
+    return this.#closed !== undefined;
+  }
+
+  checkOpen(): void {
+    if (this.isClosed) {
+      throw new Closed();
+    }
+  }
+
+  /** Runs a wait, which ends when `signal` is aborted, or when these locks are closed. */
+  async wait<Result>(waiting: Waiting<Result>, deadline: Deadline, signal: AbortSignal | undefined): Promise<Result> {
+    this.checkOpen();
+    signal?.throwIfAborted();
+    const ignore = signal === undefined ? undefined : onAbort(signal, () => waiting.abort(signal.reason));
+    this.#requests.add(waiting);
+    try {
+      return await waiting.run(deadline);
+    } finally {
+      ignore?.();
+      this.#requests.delete(waiting);
+    }
+  }
+
+  /** Acquires a lock. The error of a wait that has timed out names the holders if it is `named`. */
+  async acquire(spec: Spec, deadline: Deadline, signal: AbortSignal | undefined, named: boolean): Promise<Keeper> {
+    const request = new Acquisition(this.connections, spec, this.background, named);
+    const grant = await this.wait(request, deadline, signal);
+    const keeper = new Keeper(this, spec, grant, (ended) => this.#holds.delete(ended));
+    this.#holds.add(keeper);
+    if (request.aborted) {
+      await atMost(RELEASING_MS, keeper.release());
+      throw request.stop.reason;
+    }
+    return keeper;
+  }
+
+  /** Sends a short command for the program; see Connections.request. Rejects with the error for the user. */
+  async request(subject: Subject, key: string, args: string[], once = false): Promise<unknown> {
+    this.checkOpen();
+    try {
+      return await this.connections.request(key, args, once);
+    } catch (error) {
+      throw typed(subject, error);
+    }
+  }
+
+  /** close() waits for this work. */
+  readonly background = (work: Promise<void>): void => {
+    this.#background.add(work);
+    void work.finally(() => this.#background.delete(work));
+  };
+
+  /** See Locks.close. */
+  close(timeoutMs: number): Promise<void> {
+    this.#closed ??= this.#close(timeoutMs);
+    return this.#closed;
+  }
+
+  async #close(timeoutMs: number): Promise<void> {
+    for (const request of this.#requests) {
+      request.abort(new Closed());
+    }
+    const work = [...this.#background, ...[...this.#holds].map((keeper) => keeper.close())];
+    // By the next iteration of the event loop, the requests that were given up have added their work or their holds.
+    await new Promise(setImmediate);
+    work.push(...this.#background, ...[...this.#holds].map((keeper) => keeper.close()));
+    await atMost(timeoutMs, Promise.allSettled(work));
+    this.connections.close();
+  }
+}

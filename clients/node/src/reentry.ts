@@ -1,0 +1,45 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+import type { Spec } from './command.js';
+import type { Core } from './core.js';
+import type { Keeper } from './keeper.js';
+
+/** A hold that the running body has, and those of the bodies around it. */
+interface Scope {
+  keeper: Keeper;
+  outer: Scope | undefined;
+}
+
+const scopes = new AsyncLocalStorage<Scope | undefined>();
+
+/** Calls `body`, in which, and in all that it starts, these holds can be entered again, if their locks are reentrant. */
+export function withHolds<T>(keepers: readonly Keeper[], body: () => T): T {
+  const reentrant = keepers.filter(({ spec }) => spec.reentrant);
+  if (reentrant.length === 0) {
+    return body();
+  }
+  const scope = reentrant.reduce<Scope | undefined>((outer, keeper) => ({ keeper, outer }), scopes.getStore());
+  return scopes.run(scope, body);
+}
+
+/**
+ * Enters the same lock, if a body around the caller holds it. Throws NotHeld if that hold is lost: the lock is never
+ * acquired a second time while the code around believes to hold it.
+ */
+export function enter(core: Core, spec: Spec): Keeper | undefined {
+  if (!spec.reentrant) {
+    return undefined;
+  }
+  for (let scope = scopes.getStore(); scope !== undefined; scope = scope.outer) {
+    const { keeper } = scope;
+    if (keeper.isEntered && keeper.core === core && nameOf(keeper.spec) === nameOf(spec)) {
+      return keeper.enter(spec);
+    }
+  }
+  return undefined;
+}
+
+/** What makes two locks of the same Locks one lock. */
+function nameOf({ kind, keys, modes }: Spec): string {
+  return JSON.stringify([kind, keys, modes]);
+}
