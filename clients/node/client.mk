@@ -14,6 +14,8 @@ client-node: ## build the Node package and its runner
 	    '$(CURDIR)/$(NODE_BUILD)' > $(NODE_BUILD)/runner
 	@chmod +x $(NODE_BUILD)/runner
 
+NODE_LIBRARY_TESTS = libraries outage sentinel inspect queue
+
 # With older libraries, only the tests of what depends on them; and a program must compile with their types, all of them.
 test-client-node: client-node $(MODULE) ## run the Node package's own tests (SERVER=redis-server)
 	@set -e; for libraries in oldest middle; do cd $(CURDIR)/$(NODE_BUILD)/$$libraries; \
@@ -22,6 +24,6 @@ test-client-node: client-node $(MODULE) ## run the Node package's own tests (SER
 	    rm -rf dist && cp -R ../dist . && cp ../test/consumer.ts dist/test && rm dist/test/consumer.d.ts; \
 	    ../node_modules/.bin/tsc --ignoreConfig --noEmit --strict --target es2022 --lib es2023,esnext.disposable --module nodenext \
 	        --typeRoots ../node_modules/@types --types node dist/test/consumer.ts; \
-	    MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) node --test dist/test/libraries.test.js dist/test/outage.test.js dist/test/sentinel.test.js; \
+	    MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) node --test $(NODE_LIBRARY_TESTS:%=dist/test/%.test.js); \
 	done
 	@cd $(NODE_BUILD) && MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) PAGE=$(CURDIR)/docs/clients/node.md npm test --silent

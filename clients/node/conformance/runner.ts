@@ -1,7 +1,8 @@
 // The conformance suite's runner: lines of JSON in, lines of JSON out. See clients/conformance/README.md.
 import { createInterface } from 'node:readline';
 
-import type { Hold } from '../src/index.js';
+import type { DelayedQueue, Hold, Job, Latch } from '../src/index.js';
+import { unless } from '../src/time.js';
 import { FLAVOURS, type To, type User } from './flavours.js';
 import { BodyError, Cancelled, codeOf, lockOf, waitOf, type LockWords } from './words.js';
 import { count, handoff, storm } from './work.js';
@@ -35,6 +36,18 @@ interface Request {
   rounds: number;
   lease_ms?: number | null;
   command: string[];
+  key: string;
+  count: number;
+  by?: number | null;
+  queue: string;
+  value: string;
+  delay_ms: number;
+  item: string | null;
+  max_tries?: number | null;
+  backoff_ms?: number | null;
+  fail?: string[] | null;
+  hold?: string[] | null;
+  jobs?: number | null;
 }
 
 const flavour = FLAVOURS[process.argv[2] ?? ''];
@@ -59,6 +72,14 @@ function userOf(request: Request): User {
   return named(users, request.on ?? 'main');
 }
 
+function latchOf(request: Request): Latch {
+  return userOf(request).locks.latch(request.key);
+}
+
+function queueOf(request: Request): DelayedQueue {
+  return userOf(request).locks.delayedQueue(request.queue);
+}
+
 async function connect(request: Request): Promise<object> {
   const settings = {
     maxBlockMs: request.max_block_ms ?? undefined,
@@ -72,20 +93,25 @@ async function connect(request: Request): Promise<object> {
   return {};
 }
 
-async function acquire(request: Request): Promise<object> {
+/** Runs what `cancel` can end. */
+async function cancellable<Result>(as: string, run: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
   const abort = new AbortController();
-  pending.set(request.as, abort);
+  pending.set(as, abort);
   try {
-    const lock = lockOf(userOf(request).locks, request.lock);
-    const hold = await lock.acquire({ ...waitOf(request.wait_ms), signal: abort.signal });
-    holds.set(request.as, hold);
-    if (request.lock.watch) {
-      hold.signal.addEventListener('abort', () => write({ event: 'lost', as: request.as }));
-    }
-    return { owner: hold.owner, token: hold.token };
+    return await run(abort.signal);
   } finally {
-    pending.delete(request.as);
+    pending.delete(as);
   }
+}
+
+async function acquire(request: Request): Promise<object> {
+  const lock = lockOf(userOf(request).locks, request.lock);
+  const hold = await cancellable(request.as, (signal) => lock.acquire({ ...waitOf(request.wait_ms), signal }));
+  holds.set(request.as, hold);
+  if (request.lock.watch) {
+    hold.signal.addEventListener('abort', () => write({ event: 'lost', as: request.as }));
+  }
+  return { owner: hold.owner, token: hold.token };
 }
 
 async function release(request: Request): Promise<object> {
@@ -184,6 +210,37 @@ async function guard({ as, command: [name = '', ...args] }: Request): Promise<ob
   return { reply: typeof reply === 'number' || reply === null ? reply : String(reply) };
 }
 
+/** Ends by itself after `jobs` jobs: the last one ends before its consumer does. */
+async function consume(request: Request): Promise<object> {
+  const { id, as, timeout_ms, max_tries, backoff_ms, fail, hold, jobs } = request;
+  const enough = new AbortController();
+  let done = 0;
+  const left = new Promise<void>((resolve) => inside.set(id, resolve));
+  const handler = async ({ value, tries, signal }: Job) => {
+    write({ event: 'job', id, value, tries });
+    if (hold?.includes(value)) {
+      await unless(signal, left);
+    }
+    if (++done === jobs) {
+      enough.abort(enough);
+    }
+    if (fail?.includes(value)) {
+      throw new BodyError('the handler failed');
+    }
+  };
+  const options = { timeoutMs: timeout_ms ?? undefined, maxTries: max_tries ?? undefined, backoffMs: backoff_ms ?? undefined };
+  const run = (signal: AbortSignal) =>
+    queueOf(request).consume(handler, { ...options, signal: AbortSignal.any([signal, enough.signal]) });
+  try {
+    return await cancellable(as, run);
+  } catch (error) {
+    if (error === enough) {
+      return {};
+    }
+    throw error;
+  }
+}
+
 async function quit(): Promise<object> {
   await Promise.all([...users.values()].map((user) => user.locks.close()));
   await Promise.all([...users.values()].map((user) => user.close()));
@@ -207,6 +264,16 @@ const ACTIONS: Record<string, (request: Request) => Promise<object>> = {
   renew: async ({ as, lease_ms }) => (await named(holds, as).renew(lease_ms ?? undefined), {}),
   guard,
   reenter,
+  latch_set: async (r) => (await latchOf(r).set(r.count, { leaseMs: r.lease_ms ?? undefined }), {}),
+  latch_down: async (r) => ({ left: await latchOf(r).countDown(r.by ?? undefined) }),
+  latch_count: async (r) => ({ count: await latchOf(r).count() }),
+  latch_wait: async (r) => ({
+    open: await cancellable(r.as, (signal) => latchOf(r).wait({ ...waitOf(r.wait_ms), signal })),
+  }),
+  delay_push: async (r) => ({ item: await queueOf(r).push(r.value, r.delay_ms, { id: r.item ?? undefined }) }),
+  delay_cancel: async (r) => ({ cancelled: await queueOf(r).cancel(r.item ?? '') }),
+  delay_list: async (r) => ({ items: (await queueOf(r).list()).map(({ id, value }) => ({ item: id, value })) }),
+  consume,
   abandon,
   crowd,
   short_lived: shortLived,

@@ -55,6 +55,8 @@ export interface Spec extends SemaphoreOptions {
   limit: number;
 }
 
+const KINDS: ReadonlySet<Kind> = new Set<Kind>(['lock', 'fair', 'read', 'write', 'multi', 'semaphore']);
+
 const NO_TOKEN: Partial<Record<Kind, string>> = {
   read: 'a read lock',
   multi: 'a multi-key lock',
@@ -77,18 +79,27 @@ export function checkCount(name: string, value: number): void {
   }
 }
 
+/** Throws for a number of ms that is negative or not whole. */
+export function checkDelay(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 0) {
+    throw new RangeError(`${name} must be a whole number and not negative, not ${String(value)}`);
+  }
+}
+
+export function checkKey(key: string): void {
+  if (typeof key !== 'string') {
+    throw new TypeError(`a key must be a string, not ${String(key)}`);
+  }
+}
+
 function checkKeys(kind: Kind, keys: readonly string[]): void {
-  if (NAMES[kind] === undefined) {
+  if (!KINDS.has(kind)) {
     throw new TypeError(`kind: there is no ${String(kind)}`);
   }
   if (keys.length === 0) {
     throw new RangeError('keys must not be empty');
   }
-  for (const key of keys) {
-    if (typeof key !== 'string') {
-      throw new TypeError(`a key must be a string, not ${String(key)}`);
-    }
-  }
+  keys.forEach(checkKey);
   if (kind !== 'multi' && keys.length > 1) {
     throw new TypeError(`keys: a ${NAMES[kind]} has one key, not ${keys.length}`);
   }

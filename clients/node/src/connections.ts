@@ -1,4 +1,4 @@
-import type { Address, Connection, Connector } from './connector.js';
+import type { Address, Connection, Connector, Word } from './connector.js';
 import { checkPositive } from './command.js';
 import { addressOf, Closed, endsConnection, isTransient, isWrongServer, located, secondsOf, ServerError, textOf, warn } from './errors.js';
 import { nameOf, Routes, type Route } from './routes.js';
@@ -68,7 +68,7 @@ export class Line {
   }
 
   /** The same as Connection.send; without a reply within `replyMs`, the connection is closed. */
-  send(args: string[], replyMs: number): Promise<unknown> {
+  send(args: Word[], replyMs: number): Promise<unknown> {
     if (this.asking) {
       this.#connection.send(['ASKING']).catch(() => {});
     }
@@ -269,7 +269,7 @@ export class Connections {
    * Sends a short command once, and follows redirections. `onSent` is called when it is sent. Rejects with a
    * ServerError, with the library's error, or with Closed.
    */
-  async command(key: string, args: string[], onSent: () => void = () => {}): Promise<unknown> {
+  async command(key: string, args: Word[], onSent: () => void = () => {}): Promise<unknown> {
     for (let hop = 0; ; hop++) {
       const control = this.control(key);
       const line = control instanceof Line ? control : await control;
@@ -293,7 +293,7 @@ export class Connections {
    * there was no reply. `again`: the command was sent before, and may have been executed then. With `once` it is not
    * sent again in that case.
    */
-  async insist(key: string, args: string[], forMs: number, pauses = new Pauses(), once = false): Promise<Result> {
+  async insist(key: string, args: Word[], forMs: number, pauses = new Pauses(), once = false): Promise<Result> {
     const until = now() + forMs;
     for (let again = false; ; ) {
       let sent = false;
@@ -318,7 +318,7 @@ export class Connections {
    * Sends a short command for which the program waits: it gets the reply within REPLY_MS, or the error. With `once` it
    * is not sent again if it may have been executed.
    */
-  async request(key: string, args: string[], once: boolean): Promise<unknown> {
+  async request(key: string, args: Word[], once: boolean): Promise<unknown> {
     const silent = () => this.timeoutError('reply from', REPLY_MS);
     // The last attempt begins earlier, so that its error is the result, and not that of the timer.
     const send = () => this.insist(key, args, REPLY_MS - MARGIN_MS, new Pauses(), once);

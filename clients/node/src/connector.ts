@@ -6,13 +6,24 @@ export interface Address {
   port: number;
 }
 
+/** A word of a command. */
+export type Word = string | Buffer;
+
+/** Commands whose replies have values of users, which need not be text: these replies consist of Buffers. */
+const OF_BYTES: ReadonlySet<Word | undefined> = new Set(['BLMOVE', 'LRANGE', 'DELAY.LIST']);
+
+/** Whether the reply to a command consists of Buffers instead of strings. */
+export function repliesBytes([name]: readonly Word[]): boolean {
+  return OF_BYTES.has(name);
+}
+
 /** One connection, which never reconnects and never sends a command twice. */
 export interface Connection {
   /**
-   * Sends one command. Resolves to the reply, null for null; rejects with a ServerError for an error reply, and with
+   * Sends one command; see repliesBytes. Resolves to the reply, null for null; rejects with a ServerError for an error reply, and with
    * the library's own error when the connection is lost: then the command may or may not have been executed.
    */
-  send(args: string[]): Promise<unknown>;
+  send(args: Word[]): Promise<unknown>;
   /** Closes it at once; pending commands are rejected. May be called again. */
   close(): void;
   /** Calls `listener` when the connection is closed or lost, perhaps more than once. */

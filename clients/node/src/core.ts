@@ -1,11 +1,10 @@
 import { Acquisition } from './acquisition.js';
 import type { Spec } from './command.js';
 import { Connections, type Settings } from './connections.js';
-import type { Connector } from './connector.js';
+import type { Connector, Word } from './connector.js';
 import { Closed, typed, type Subject } from './errors.js';
 import { Keeper } from './keeper.js';
 import { atMost, onAbort, type Deadline } from './time.js';
-import type { Waiting } from './waiting.js';
 
 /** How long an aborted wait lasts at most while what it has acquired is released, in ms. */
 const RELEASING_MS = 2_000;
@@ -13,11 +12,16 @@ const RELEASING_MS = 2_000;
 /** Closes the connections of locks that are collected. */
 const collected = new FinalizationRegistry<Connections>((connections) => connections.close());
 
+/** What can be ended from outside. */
+interface Abortable {
+  abort(reason: unknown): void;
+}
+
 /** What all objects of one client's Locks share. Each of them refers to it, so it is collected after them. */
 export class Core {
   readonly connector: Connector;
   readonly connections: Connections;
-  readonly #requests = new Set<{ abort(reason: unknown): void }>();
+  readonly #tasks = new Set<Abortable>();
   readonly #holds = new Set<Keeper>();
   readonly #background = new Set<Promise<void>>();
   #closed: Promise<void> | undefined;
@@ -39,24 +43,24 @@ export class Core {
     }
   }
 
-  /** Runs a wait, which ends when `signal` is aborted, or when these locks are closed. */
-  async wait<Result>(waiting: Waiting<Result>, deadline: Deadline, signal: AbortSignal | undefined): Promise<Result> {
+  /** Runs a task, which is aborted when `signal` is aborted, or when these locks are closed. */
+  async during<Result>(task: Abortable, signal: AbortSignal | undefined, run: () => Promise<Result>): Promise<Result> {
     this.checkOpen();
     signal?.throwIfAborted();
-    const ignore = signal === undefined ? undefined : onAbort(signal, () => waiting.abort(signal.reason));
-    this.#requests.add(waiting);
+    const ignore = signal === undefined ? undefined : onAbort(signal, () => task.abort(signal.reason));
+    this.#tasks.add(task);
     try {
-      return await waiting.run(deadline);
+      return await run();
     } finally {
       ignore?.();
-      this.#requests.delete(waiting);
+      this.#tasks.delete(task);
     }
   }
 
   /** Acquires a lock. The error of a wait that has timed out names the holders if it is `named`. */
   async acquire(spec: Spec, deadline: Deadline, signal: AbortSignal | undefined, named: boolean): Promise<Keeper> {
     const request = new Acquisition(this.connections, spec, this.background, named);
-    const grant = await this.wait(request, deadline, signal);
+    const grant = await this.during(request, signal, () => request.run(deadline));
     const keeper = new Keeper(this, spec, grant, (ended) => this.#holds.delete(ended));
     this.#holds.add(keeper);
     if (request.aborted) {
@@ -67,7 +71,7 @@ export class Core {
   }
 
   /** Sends a short command for the program; see Connections.request. Rejects with the error for the user. */
-  async request(subject: Subject, key: string, args: string[], once = false): Promise<unknown> {
+  async request(subject: Subject, key: string, args: Word[], once = false): Promise<unknown> {
     this.checkOpen();
     try {
       return await this.connections.request(key, args, once);
@@ -89,8 +93,8 @@ export class Core {
   }
 
   async #close(timeoutMs: number): Promise<void> {
-    for (const request of this.#requests) {
-      request.abort(new Closed());
+    for (const task of this.#tasks) {
+      task.abort(new Closed());
     }
     const work = [...this.#background, ...[...this.#holds].map((keeper) => keeper.close())];
     // By the next iteration of the event loop, the requests that were given up have added their work or their holds.

@@ -15,7 +15,7 @@ export class LockError extends Error {
 }
 
 /** What errors are about: a lock, or another object of this package. */
-export type SubjectKind = Kind;
+export type SubjectKind = Kind | 'latch' | 'queue';
 
 /** What a request or a hold is for. */
 export interface Subject {
@@ -178,6 +178,8 @@ export const NAMES: Record<SubjectKind, string> = {
   write: 'write lock',
   multi: 'multi-key lock',
   semaphore: 'semaphore',
+  latch: 'latch',
+  queue: 'delayed queue',
 };
 
 /** The subject in texts: `lock "k"`. */

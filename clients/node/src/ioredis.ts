@@ -1,7 +1,7 @@
 import Redis, { type Cluster, type RedisOptions } from 'ioredis'; // its first versions have no other name for Redis
 
 import type { Settings } from './connections.js';
-import type { Address, Connection, Connector } from './connector.js';
+import { repliesBytes, type Address, type Connection, type Connector } from './connector.js';
 import { ServerError } from './errors.js';
 import type { Locks, WithLock } from './locks.js';
 import { perClient } from './per-client.js';
@@ -36,11 +36,13 @@ const OURS = {
 function connectionOf(redis: Redis, cause: () => unknown): Connection {
   const stream = redis.stream;
   return {
-    send: (args) =>
-      redis.call(...(args as [string, ...string[]])).catch((error: unknown) => {
+    send: (words) => {
+      const args = words as [string, ...string[]];
+      return (repliesBytes(args) ? redis.callBuffer(...args) : redis.call(...args)).catch((error: unknown) => {
         // ioredis 5 reports that it is ready before it has checked the password.
         throw refusal(error) ?? refusal(cause()) ?? error;
-      }),
+      });
+    },
     close() {
       redis.disconnect();
       // disconnect() ends the connection gracefully, which never finishes if the server does not respond.

@@ -4,7 +4,9 @@ import type { Settings } from './connections.js';
 import type { Connector } from './connector.js';
 import { Core } from './core.js';
 import type { Hold } from './hold.js';
+import { Latch } from './latch.js';
 import { Lock } from './lock.js';
+import { DelayedQueue } from './queue.js';
 
 /** The options of withLock. */
 export interface WithLockOptions extends LockOptions, WaitOptions {
@@ -68,6 +70,16 @@ export class Locks implements AsyncDisposable {
   /** `options.permits` permits of a semaphore, of which all owners together hold at most `limit`. */
   semaphore(key: string, limit: number, options: SemaphoreOptions = {}): Lock {
     return this.#make('semaphore', [key], options, limit);
+  }
+
+  /** A latch: any number of clients wait until it has been counted down. */
+  latch(key: string): Latch {
+    return new Latch(this.#core, key);
+  }
+
+  /** A delayed queue: the server pushes values to this list when their delay has passed. */
+  delayedQueue(list: string): DelayedQueue {
+    return new DelayedQueue(this.#core, list);
   }
 
   /** Runs `body` under a lock: see Lock.run. */

@@ -1,7 +1,7 @@
-import { createClient, ErrorReply, type RedisClientOptions, type RedisClusterOptions, type RedisSentinelOptions } from 'redis';
+import { createClient, ErrorReply, RESP_TYPES, type RedisClientOptions, type RedisClusterOptions, type RedisSentinelOptions } from 'redis';
 
 import type { Settings } from './connections.js';
-import type { Address, Connection, Connector } from './connector.js';
+import { repliesBytes, type Address, type Connection, type Connector } from './connector.js';
 import { ServerError } from './errors.js';
 import type { Locks, WithLock } from './locks.js';
 import { perClient } from './per-client.js';
@@ -69,10 +69,16 @@ function settingsOf(client: NodeRedisClient & { options?: ClientSettings }): Cli
   return settings;
 }
 
+/** The option of a command whose reply consists of Buffers; node-redis 4 has another one, and no RESP_TYPES. */
+const BYTES = {
+  returnBuffers: true,
+  ...(RESP_TYPES && { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }),
+} as const;
+
 function connectionOf(client: ReturnType<typeof newClient>): Connection {
   return {
     send: (args) =>
-      client.sendCommand(args).catch((error: unknown) => {
+      client.sendCommand(args, repliesBytes(args) ? BYTES : undefined).catch((error: unknown) => {
         throw refusal(error) ?? error;
       }),
     close: () => destroy(client),

@@ -127,12 +127,16 @@ export async function atMost(ms: number, promise: Promise<unknown>): Promise<voi
   clearTimeout(timer);
 }
 
+/** The first pause, in ms. */
+const FIRST_PAUSE_MS = 20;
+
 /** Pauses that grow from 20 to 500 ms. They keep the process alive for `refMs` at most. */
 export class Pauses {
-  #next = 20;
+  #next: number;
   readonly #refUntil: number;
 
-  constructor(refMs = Infinity) {
+  constructor(refMs = Infinity, firstMs = FIRST_PAUSE_MS) {
+    this.#next = firstMs;
     this.#refUntil = now() + refMs;
   }
 
@@ -153,6 +157,6 @@ export class Pauses {
   }
 
   reset(): void {
-    this.#next = 20;
+    this.#next = FIRST_PAUSE_MS;
   }
 }

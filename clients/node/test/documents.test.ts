@@ -37,7 +37,7 @@ before(async () => {
   assert.ok(PAGE, 'PAGE=path/to/docs/clients/node.md is needed');
   const readme = [README_BEGINS, ...(await examplesOf(`${PACKAGE}README.md`)), 'redis.disconnect();'].join('\n');
   const page = await examplesOf(PAGE);
-  const outputs = ['working\n'.repeat(3), 'working\n', 'working\n', 'working\n', 'given up\n', '2\n'];
+  const outputs = ['working\n'.repeat(4), 'working\n', 'working\n', 'working\n', 'given up\n', '2\n'];
   assert.equal(page.length + 1, outputs.length);
   programs = outputs.map((output) => ({ output }));
 

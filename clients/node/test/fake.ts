@@ -1,6 +1,6 @@
 import { after, before } from 'node:test';
 
-import type { Address, Connection, Connector } from '../src/connector.js';
+import type { Address, Connection, Connector, Word } from '../src/connector.js';
 
 // The package's own timers do not keep the process alive, and these connections are not sockets.
 let alive: NodeJS.Timeout;
@@ -24,7 +24,8 @@ export class FakeConnection implements Connection {
     this.#answers = answers;
   }
 
-  send(args: string[]): Promise<unknown> {
+  send(words: Word[]): Promise<unknown> {
+    const args = words.map(String);
     return new Promise((resolve, reject) => {
       if (this.closed) {
         reject(new Error('connection lost'));
