@@ -1,7 +1,7 @@
 // The conformance suite's runner: lines of JSON in, lines of JSON out. See clients/conformance/README.md.
 import { createInterface } from 'node:readline';
 
-import type { DelayedQueue, Hold, Job, Latch } from '../src/index.js';
+import type { DelayedQueue, Hold, Job, Latch, Lock } from '../src/index.js';
 import { unless } from '../src/time.js';
 import { FLAVOURS, type To, type User } from './flavours.js';
 import { BodyError, Cancelled, codeOf, lockOf, waitOf, type LockWords } from './words.js';
@@ -80,6 +80,11 @@ function queueOf(request: Request): DelayedQueue {
   return userOf(request).locks.delayedQueue(request.queue);
 }
 
+/** The lock of a request. */
+function lockIn(request: Request): Lock {
+  return lockOf(userOf(request).locks, request.lock, (name) => named(users, name).locks);
+}
+
 async function connect(request: Request): Promise<object> {
   const settings = {
     maxBlockMs: request.max_block_ms ?? undefined,
@@ -105,13 +110,13 @@ async function cancellable<Result>(as: string, run: (signal: AbortSignal) => Pro
 }
 
 async function acquire(request: Request): Promise<object> {
-  const lock = lockOf(userOf(request).locks, request.lock);
+  const lock = lockIn(request);
   const hold = await cancellable(request.as, (signal) => lock.acquire({ ...waitOf(request.wait_ms), signal }));
   holds.set(request.as, hold);
   if (request.lock.watch) {
     hold.signal.addEventListener('abort', () => write({ event: 'lost', as: request.as }));
   }
-  return { owner: hold.owner, token: hold.token };
+  return { owner: hold.owner, token: hold.token, owners: hold.holds.map(({ owner }) => owner) };
 }
 
 async function release(request: Request): Promise<object> {
@@ -166,7 +171,7 @@ async function shortLived(request: Request): Promise<object> {
 }
 
 async function within(request: Request): Promise<object> {
-  const lock = lockOf(userOf(request).locks, request.lock);
+  const lock = lockIn(request);
   await lock.run(async ({ signal }) => {
     const stopped = request.stop && new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
     const left = new Promise<void>((resolve) => inside.set(request.id, resolve));
@@ -181,7 +186,7 @@ async function within(request: Request): Promise<object> {
 
 /** Acquires the lock `times` times, each inside the one before. */
 async function reenter(request: Request): Promise<object> {
-  const lock = lockOf(userOf(request).locks, request.lock);
+  const lock = lockIn(request);
   const owners: string[] = [];
   const left = new Promise<void>((resolve) => inside.set(request.id, resolve));
   const enter = (): Promise<void> =>
@@ -197,7 +202,7 @@ async function reenter(request: Request): Promise<object> {
 }
 
 async function info(request: Request): Promise<object> {
-  const { holders, waiting, waiters } = await lockOf(userOf(request).locks, request.lock).info();
+  const { holders, waiting, waiters } = await lockIn(request).info();
   return {
     holders: holders.map(({ key, owner, mode, holds }) => ({ key, owner, mode, holds })),
     waiting,
@@ -258,9 +263,9 @@ const ACTIONS: Record<string, (request: Request) => Promise<object>> = {
   quit,
   cancel: async ({ as }) => (pending.get(as)?.abort(new Cancelled('cancelled')), {}),
   lost: async ({ as }) => ({ lost: named(holds, as).isLost }),
-  locked: async (r) => ({ locked: await lockOf(userOf(r).locks, r.lock).locked() }),
+  locked: async (r) => ({ locked: await lockIn(r).locked() }),
   info,
-  force: async (r) => ({ forced: await lockOf(userOf(r).locks, r.lock).force() }),
+  force: async (r) => ({ forced: await lockIn(r).force() }),
   renew: async ({ as, lease_ms }) => (await named(holds, as).renew(lease_ms ?? undefined), {}),
   guard,
   reenter,
@@ -279,8 +284,8 @@ const ACTIONS: Record<string, (request: Request) => Promise<object>> = {
   short_lived: shortLived,
   close: async (r) => (await userOf(r).locks.close(r.timeout_ms == null ? {} : { timeoutMs: r.timeout_ms }), {}),
   leave: async ({ of }) => (inside.get(of)?.(), {}),
-  count: async (r) => ({ done: await count(userOf(r), r.lock, r.counter, r.workers, r.times) }),
-  storm: (r) => storm(lockOf(userOf(r).locks, r.lock), r.times, r.kind, r.seed),
+  count: async (r) => ({ done: await count(userOf(r), lockIn(r), r.lock.kind === 'read', r.counter, r.workers, r.times) }),
+  storm: (r) => storm(lockIn(r), r.times, r.kind, r.seed),
   ping: async (r) => ({ pong: String(await userOf(r).command('', 'PING')) === 'PONG' }),
   handoff: (r) => handoff(flavour!, r.to, r.lock, r.rounds),
 };

@@ -1,8 +1,8 @@
-import { Closed, Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type LockOptions, type Locks, type MultiKeys } from '../src/index.js';
+import { Closed, combine, Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type LockOptions, type Locks, type MultiKeys } from '../src/index.js';
 
 /** The lock in a request. A null field is treated as omitted. */
 export interface LockWords {
-  kind: 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore';
+  kind: 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore' | 'combine';
   keys: string[];
   modes?: ('read' | 'write')[] | null;
   limit?: number | null;
@@ -14,6 +14,7 @@ export interface LockWords {
   renew?: boolean | null;
   watch?: boolean | 'raise' | null;
   reentrant?: boolean | null;
+  members?: { on: string; lock: LockWords }[] | null;
 }
 
 function optionsOf(words: LockWords): LockOptions {
@@ -34,8 +35,11 @@ function keysOf({ keys, modes }: LockWords): MultiKeys {
   return modes == null ? keys : { read: of('read'), write: of('write') };
 }
 
-/** The lock of a request. */
-export function lockOf(locks: Locks, words: LockWords): Lock {
+/** The lock of a request; `locksOf` are the lock factories by name. */
+export function lockOf(locks: Locks, words: LockWords, locksOf: (name: string) => Locks = () => locks): Lock {
+  if (words.kind === 'combine') {
+    return combine(...(words.members ?? []).map(({ on, lock }) => lockOf(locksOf(on), lock)));
+  }
   const options = optionsOf(words);
   const [key = ''] = words.keys;
   switch (words.kind) {

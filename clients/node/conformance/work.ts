@@ -5,14 +5,20 @@ import type { Flavour, To, User } from './flavours.js';
 import { Cancelled, lockOf, type LockWords } from './words.js';
 
 /** `workers` workers increment the counter `times` times each, under the lock; readers only read it. */
-export async function count(user: User, words: LockWords, counter: string, workers: number, times: number): Promise<number> {
-  const lock = lockOf(user.locks, words);
+export async function count(
+  user: User,
+  lock: Lock,
+  reads: boolean,
+  counter: string,
+  workers: number,
+  times: number,
+): Promise<number> {
   let done = 0;
   const worker = async () => {
     for (let round = 0; round < times; round++) {
       await lock.run(async () => {
         const value = Number((await user.command(counter, 'GET', counter)) ?? 0);
-        if (words.kind !== 'read') {
+        if (!reads) {
           await user.command(counter, 'SET', counter, String(value + 1));
         }
         done++;

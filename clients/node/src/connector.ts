@@ -34,6 +34,11 @@ export interface Connection {
 
 /** Opens connections with the settings of a user's client. */
 export interface Connector {
+  /**
+   * What all programs call this server: `host:port` of the client's configuration, the name of a Sentinel's master, or the
+   * smallest `host:port` of a cluster's configured nodes.
+   */
+  readonly name: string;
   /** The prefix that the client adds to every key; may be empty. */
   readonly prefix: string;
   /** The nodes of a cluster that are known now. Null without a cluster. */

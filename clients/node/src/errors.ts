@@ -15,7 +15,7 @@ export class LockError extends Error {
 }
 
 /** What errors are about: a lock, or another object of this package. */
-export type SubjectKind = Kind | 'latch' | 'queue';
+export type SubjectKind = Kind | 'combined' | 'latch' | 'queue';
 
 /** What a request or a hold is for. */
 export interface Subject {
@@ -178,6 +178,7 @@ export const NAMES: Record<SubjectKind, string> = {
   write: 'write lock',
   multi: 'multi-key lock',
   semaphore: 'semaphore',
+  combined: 'combined lock',
   latch: 'latch',
   queue: 'delayed queue',
 };

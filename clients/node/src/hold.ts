@@ -17,6 +17,8 @@ export interface Holding {
   readonly owner: string;
   readonly token: number | null;
   readonly permits: number;
+  /** The members of a combined lock. */
+  readonly members: readonly Holding[];
   /** The holds of single locks that it consists of. */
   readonly keepers: readonly Keeper[];
   readonly isLost: boolean;
@@ -52,11 +54,14 @@ export class Hold implements AsyncDisposable {
   /** How many permits of a semaphore; 1 for locks. */
   readonly permits: number;
 
+  /** The holds of the members of a combined lock, for their tokens and for guard(); empty for other locks. */
+  readonly holds: readonly Hold[];
+
   readonly #keeper: Holding;
   readonly #entry: Entry;
 
-  /** @internal */
-  constructor(keeper: Holding) {
+  /** @internal `isMember`: of a combined lock, of which one hold is enough to be remembered by the program. */
+  constructor(keeper: Holding, isMember = false) {
     this.#keeper = keeper;
     this.#entry = { keeper, released: false };
     this.kind = keeper.kind;
@@ -64,9 +69,10 @@ export class Hold implements AsyncDisposable {
     this.owner = keeper.owner;
     this.token = keeper.token;
     this.permits = keeper.permits;
+    this.holds = keeper.members.map((member) => new Hold(member, true));
     // The program waits for the grant, so all that can be done later is done later.
     setImmediate(() => {
-      if (keeper.isKept && !this.#entry.released) {
+      if (!isMember && keeper.isKept && !this.#entry.released) {
         forgotten.register(this, this.#entry, this.#entry);
       }
       keeper.begin();
@@ -99,7 +105,7 @@ export class Hold implements AsyncDisposable {
 
   /**
    * Runs a command if the lock is still held at that moment, and resolves to its reply, as the library returns it. Of a
-   * multi-key lock the first key is checked. Rejects with NotHeld if the lock is lost. After a lost connection it is not
+   * multi-key lock the first key is checked; a combined lock has this only in its `holds`. Rejects with NotHeld if the lock is lost. After a lost connection it is not
    * repeated, because it may have been executed: this rejects with the library's error.
    */
   async guard(command: string, ...args: (string | number)[]): Promise<unknown> {

@@ -6,6 +6,6 @@ export { Closed, Deadlock, LockError, NoReplicas, NotAcquired, NotHeld, Refused,
 export type { Hold } from './hold.js';
 export type { LockHolder, LockInfo, LockWaiter } from './info.js';
 export type { Latch } from './latch.js';
-export type { Lock } from './lock.js';
+export { combine, type Lock } from './lock.js';
 export type { Locks, WithLockOptions } from './locks.js';
 export type { DelayedQueue, Pending } from './queue.js';

@@ -5,7 +5,7 @@ import { repliesBytes, type Address, type Connection, type Connector } from './c
 import { ServerError } from './errors.js';
 import type { Locks, WithLock } from './locks.js';
 import { perClient } from './per-client.js';
-import { nameOf } from './routes.js';
+import { nameOf, smallest } from './routes.js';
 import { masterFinder } from './sentinel.js';
 
 export * from './index.js';
@@ -98,6 +98,7 @@ function clusterConnector(cluster: Pick<Cluster, 'options' | 'nodes'>): Connecto
   const startup = (cluster as unknown as { startupNodes?: unknown[] }).startupNodes ?? [];
   const first = startup.map(optionsOf);
   return {
+    name: smallest(first.map(addressTextOf)),
     prefix: keyPrefix ?? '',
     nodes: () => [...(client.deref()?.nodes() ?? []).map((node) => node.options), ...first].map(addressIn),
     addressOf: (node) => (node === null ? first.map(addressTextOf).join(', ') : nameOf(node)),
@@ -120,6 +121,7 @@ function sentinelConnector(options: RedisOptions): Connector {
   const master = masterFinder(name, addresses, (sentinel, ...limits) => connect({ ...ofSentinel, ...sentinel }, ...limits));
   const ofMaster = { ...single, tls: enableTLSForSentinelMode ? tls : undefined };
   return {
+    name,
     prefix: options.keyPrefix ?? '',
     nodes: null,
     addressOf: () => addressTextOf(options),
@@ -153,6 +155,7 @@ function connectorOf(client: IoredisClient): Connector {
     return sentinelConnector(options);
   }
   return {
+    name: addressTextOf(options),
     prefix: options.keyPrefix ?? '',
     nodes: null,
     addressOf: () => addressTextOf(options),

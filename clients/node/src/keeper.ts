@@ -31,6 +31,7 @@ export class Keeper implements Holding {
   readonly #watches = new Set<Line>();
   /** The hold whose signal is used: it is in use, even if nothing else refers to it. */
   #watched: Hold | undefined;
+  #watching = false;
   #line: Line | null;
   /** When the lease expires by the local clock, if it is not renewed. */
   #until: number;
@@ -41,6 +42,8 @@ export class Keeper implements Holding {
   #timer: NodeJS.Timeout | undefined;
   /** How many renewals were requested. Only the last one says how long the lease lasts. */
   #renewals = 0;
+  /** Ends when it was released because its Locks were closed. */
+  readonly closed = new Ending();
   #begun = false;
   /** How often the lock was acquired and entered, without the releases. */
   #entries = 1;
@@ -80,6 +83,10 @@ export class Keeper implements Holding {
     return this.spec.permits;
   }
 
+  get members(): readonly Holding[] {
+    return [];
+  }
+
   get keepers(): readonly Keeper[] {
     return [this];
   }
@@ -115,8 +122,16 @@ export class Keeper implements Holding {
   }
 
   signalFor(hold: Hold): AbortSignal {
-    if (this.#watched === undefined && !this.isLost && !this.#end.hasEnded) {
-      this.#watched = hold;
+    if (!this.#end.hasEnded) {
+      this.#watched ??= hold;
+    }
+    return this.watch();
+  }
+
+  /** Aborted when the hold is lost; from the first call on the server notifies it. */
+  watch(): AbortSignal {
+    if (!this.#watching && !this.isLost && !this.#end.hasEnded) {
+      this.#watching = true;
       if (this.spec.watch !== false) {
         this.spec.keys.forEach((key) => void this.#watch(key));
       }
@@ -145,8 +160,13 @@ export class Keeper implements Holding {
 
   /** Releases what is held when the locks are closed. Never rejects. */
   close(): Promise<void> {
+    if (this.#released !== undefined) {
+      return this.#released.catch(() => {});
+    }
     this.#entries = 1;
-    return this.#released ?? this.release().catch(() => {});
+    const released = this.release().catch(() => {});
+    this.closed.end(new NotHeld(this.spec, 'its Locks were closed'));
+    return released;
   }
 
   /** What is left of a hold that is lost is released in the background. */
@@ -263,14 +283,18 @@ export class Keeper implements Holding {
     const { session } = this.spec;
     return this.#ask(async () => {
       if (leaseMs !== undefined) {
-        if (session) {
-          throw new TypeError('leaseMs: a session has no lease');
-        }
+        this.checkHasLease();
         checkPositive('leaseMs', leaseMs);
       }
       const send = (args: string[]) => this.#connections.request(firstKey(this.spec), args, false);
       await (session ? this.#renewSession() : this.#request(leaseMs ?? this.#leaseMs, this.spec.renew, send));
     });
+  }
+
+  checkHasLease(): void {
+    if (this.spec.session) {
+      throw new TypeError('leaseMs: a session has no lease');
+    }
   }
 
   guard(command: readonly string[]): Promise<unknown> {

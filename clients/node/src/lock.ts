@@ -1,26 +1,46 @@
 import { Acquirable } from './acquirable.js';
-import { force, info, type Spec } from './command.js';
-import type { Core } from './core.js';
+import { acquireAll, partsOf, type Member, type Part } from './combined.js';
+import { force, info } from './command.js';
 import { infoOf, type LockInfo } from './info.js';
-import { enter } from './reentry.js';
+import { isSame } from './reentry.js';
 
 /** How many waiters of each key info() shows. */
 const WAITERS = 10;
 
 /** A lock that can be acquired, any number of times: each acquisition has an owner of its own. */
 export class Lock extends Acquirable {
-  readonly #core: Core;
-  readonly #spec: Spec;
+  /** What the lock consists of, for combine(). */
+  static readonly #members = new WeakMap<Lock, Member>();
+  /** In the order in which they are acquired. */
+  readonly #parts: readonly Part[];
 
   /** @internal */
-  constructor(core: Core, spec: Spec) {
-    super(async (deadline, signal, named) => {
-      core.checkOpen();
-      signal?.throwIfAborted();
-      return enter(core, spec) ?? core.acquire(spec, deadline, signal, named);
+  constructor(member: Member) {
+    const parts = partsOf(member);
+    super((...wait) => acquireAll(member, parts, ...wait));
+    this.#parts = parts;
+    Lock.#members.set(this, member);
+  }
+
+  /** @internal See combine. */
+  static combine(locks: readonly Lock[]): Lock {
+    if (locks.length === 0) {
+      throw new RangeError('locks must not be empty');
+    }
+    const members = locks.map((lock) => {
+      const member = Lock.#members.get(lock);
+      if (member === undefined) {
+        throw new TypeError(`locks: ${String(lock)} is not a lock of Locks`);
+      }
+      return member;
     });
-    this.#core = core;
-    this.#spec = spec;
+    const combined = new Lock({ kind: 'combined', members });
+    combined.#parts.forEach((part, at) => {
+      if (combined.#parts.slice(0, at).some((other) => isSame(part, other))) {
+        throw new TypeError(`locks: ${part.spec.keys.join(', ')} is there twice`);
+      }
+    });
+    return combined;
   }
 
   /**
@@ -51,7 +71,18 @@ export class Lock extends Acquirable {
 
   /** The replies to a command about each key. */
   #each(command: (key: string) => string[], once = false): Promise<{ key: string; reply: unknown }[]> {
-    const ask = async (key: string) => ({ key, reply: await this.#core.request(this.#spec, key, command(key), once) });
-    return Promise.all([...new Set(this.#spec.keys)].map(ask));
+    const ask = ({ core, spec }: Part) =>
+      [...new Set(spec.keys)].map(async (key) => ({ key, reply: await core.request(spec, key, command(key), once) }));
+    return Promise.all(this.#parts.flatMap(ask));
   }
+}
+
+/**
+ * A lock that is held when all of these are: locks of any kind, also of several servers. They are acquired one after the
+ * other, in one order for all programs: by the server's `host:port` in the client's configuration, a master's name at the
+ * Sentinels, or the smallest `host:port` of a cluster's configured nodes; then by slot, by the smallest key, and by kind. A
+ * cycle of waits across servers is not detected, but this order prevents it if all programs name the servers alike.
+ */
+export function combine(...locks: readonly Lock[]): Lock {
+  return Lock.combine(locks);
 }

@@ -1,4 +1,5 @@
 import type { WaitOptions } from './acquirable.js';
+import { memberOf } from './combined.js';
 import { multiKeysOf, specOf, type Kind, type LockOptions, type Mode, type MultiKeys, type SemaphoreOptions } from './command.js';
 import type { Settings } from './connections.js';
 import type { Connector } from './connector.js';
@@ -59,8 +60,8 @@ export class Locks implements AsyncDisposable {
   }
 
   /**
-   * A multi-key lock: all of these keys, or none. With `{ read, write }` they are read-write locks. In a cluster they
-   * must share a slot.
+   * A multi-key lock: all of these keys, or none. With `{ read, write }` they are read-write locks. In a cluster the keys
+   * of several slots are acquired one slot after the other, in the order of the slots, as by combine().
    */
   multi(keys: MultiKeys, options: LockOptions = {}): Lock {
     const { keys: all, modes } = multiKeysOf(keys);
@@ -107,6 +108,6 @@ export class Locks implements AsyncDisposable {
   }
 
   #make(kind: Kind, keys: readonly string[], options: SemaphoreOptions, limit = 1, modes?: Mode[]): Lock {
-    return new Lock(this.#core, specOf(kind, keys, options, limit, this.#core.connector.prefix, modes));
+    return new Lock(memberOf(this.#core, specOf(kind, keys, options, limit, this.#core.connector.prefix, modes)));
   }
 }

@@ -5,7 +5,7 @@ import { repliesBytes, type Address, type Connection, type Connector } from './c
 import { ServerError } from './errors.js';
 import type { Locks, WithLock } from './locks.js';
 import { perClient } from './per-client.js';
-import { nameOf } from './routes.js';
+import { nameOf, smallest } from './routes.js';
 import { masterFinder } from './sentinel.js';
 import { unless } from './time.js';
 
@@ -156,6 +156,7 @@ function clusterConnector(options: RedisClusterOptions, client: NodeRedisClient)
   const weak = new WeakRef(client as { masters?: Address[] });
   const known = () => (weak.deref()?.masters ?? []).map((node) => mapped(options.nodeAddressMap, node));
   return {
+    name: smallest(roots.map(nameOf)),
     prefix: String(options.keyPrefix ?? ''),
     nodes: () => [...known(), ...roots],
     addressOf: (node) => (node === null ? roots.map(nameOf).join(', ') : nameOf(node)),
@@ -171,6 +172,7 @@ function sentinelConnector(options: RedisSentinelOptions): Connector {
   const sentinels = options.sentinelRootNodes as Address[];
   const master = masterFinder(options.name, sentinels, (...args) => open(options.sentinelClientOptions, ...args));
   return {
+    name: options.name,
     prefix: String(options.keyPrefix ?? ''),
     nodes: null,
     addressOf: () => `the master ${options.name}`,
@@ -189,10 +191,12 @@ function connectorOf(client: NodeRedisClient): Connector {
   }
   const single = options as RedisClientOptions & { keyPrefix?: string };
   const { host = 'localhost', port = 6379, path } = (single.socket ?? {}) as Partial<Address> & { path?: string };
+  const name = path ?? nameOf({ host, port });
   return {
+    name,
     prefix: String(single.keyPrefix ?? ''),
     nodes: null,
-    addressOf: () => path ?? nameOf({ host, port }),
+    addressOf: () => name,
     connect: async (_node, ...limits) => connectionOf(await connect(single, {}, ...limits)),
   };
 }

@@ -32,14 +32,15 @@ export function enter(core: Core, spec: Spec): Keeper | undefined {
   }
   for (let scope = scopes.getStore(); scope !== undefined; scope = scope.outer) {
     const { keeper } = scope;
-    if (keeper.isEntered && keeper.core === core && nameOf(keeper.spec) === nameOf(spec)) {
+    if (keeper.isEntered && isSame(keeper, { core, spec })) {
       return keeper.enter(spec);
     }
   }
   return undefined;
 }
 
-/** What makes two locks of the same Locks one lock. */
-function nameOf({ kind, keys, modes }: Spec): string {
-  return JSON.stringify([kind, keys, modes]);
+/** Whether two locks are the same one, of the same Locks. */
+export function isSame(one: { core: Core; spec: Spec }, other: { core: Core; spec: Spec }): boolean {
+  const nameOf = ({ kind, keys, modes }: Spec) => JSON.stringify([kind, keys, modes]);
+  return one.core === other.core && nameOf(one.spec) === nameOf(other.spec);
 }

@@ -80,6 +80,15 @@ export class Routes {
   }
 }
 
+/** The first of these texts in the order of their bytes, which is the same in all languages; empty without any. */
+export function smallest(texts: readonly string[]): string {
+  return [...texts].sort(compareBytes)[0] ?? '';
+}
+
+export function compareBytes(one: string, other: string): number {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other));
+}
+
 /** The key of a node in maps; empty without a cluster. */
 export function nameOf(node: Address | null): string {
   return node === null ? '' : `${node.host}:${node.port}`;

@@ -122,7 +122,7 @@ export abstract class Waiting<Result> {
       if (timedOut) {
         return await this.timedOut(deadline, work, this.#last ?? this.#silence(waitMs));
       }
-      await atMost(now() >= until ? 0 : GIVING_UP_MS, work);
+      await atMost(Math.min(GIVING_UP_MS, deadline.leftMs), work);
       throw typed(subject, error);
     } finally {
       clearTimeout(late);

@@ -57,6 +57,7 @@ export class FakeConnection implements Connection {
 
 /** A connector that opens such connections and records all commands. */
 export class Fake implements Connector {
+  name = 'server:6379';
   prefix = '';
   readonly addressOf = (node: Address | null) => (node === null ? 'server:6379' : `${node.host}:${node.port}`);
   nodes: (() => Address[]) | null = null;
