@@ -1,10 +1,10 @@
 // The conformance suite's runner: lines of JSON in, lines of JSON out. See clients/conformance/README.md.
 import { createInterface } from 'node:readline';
 
-import type { DelayedQueue, Hold, Job, Latch, Lock } from '../src/index.js';
+import type { Acquirable, DelayedQueue, Hold, Job, Latch } from '../src/index.js';
 import { unless } from '../src/time.js';
 import { FLAVOURS, type To, type User } from './flavours.js';
-import { BodyError, Cancelled, codeOf, lockOf, waitOf, type LockWords } from './words.js';
+import { acquirableOf, BodyError, Cancelled, codeOf, lockOf, waitOf, type LockWords } from './words.js';
 import { count, handoff, storm } from './work.js';
 
 /** A request; its fields depend on `do`. */
@@ -81,8 +81,8 @@ function queueOf(request: Request): DelayedQueue {
 }
 
 /** The lock of a request. */
-function lockIn(request: Request): Lock {
-  return lockOf(userOf(request).locks, request.lock, (name) => named(users, name).locks);
+function lockIn(request: Request): Acquirable {
+  return acquirableOf(userOf(request).locks, request.lock, (name) => named(users, name).locks);
 }
 
 async function connect(request: Request): Promise<object> {
@@ -202,7 +202,7 @@ async function reenter(request: Request): Promise<object> {
 }
 
 async function info(request: Request): Promise<object> {
-  const { holders, waiting, waiters } = await lockIn(request).info();
+  const { holders, waiting, waiters } = await lockOf(userOf(request).locks, request.lock).info();
   return {
     holders: holders.map(({ key, owner, mode, holds }) => ({ key, owner, mode, holds })),
     waiting,
@@ -263,9 +263,9 @@ const ACTIONS: Record<string, (request: Request) => Promise<object>> = {
   quit,
   cancel: async ({ as }) => (pending.get(as)?.abort(new Cancelled('cancelled')), {}),
   lost: async ({ as }) => ({ lost: named(holds, as).isLost }),
-  locked: async (r) => ({ locked: await lockIn(r).locked() }),
+  locked: async (r) => ({ locked: await lockOf(userOf(r).locks, r.lock).locked() }),
   info,
-  force: async (r) => ({ forced: await lockIn(r).force() }),
+  force: async (r) => ({ forced: await lockOf(userOf(r).locks, r.lock).force() }),
   renew: async ({ as, lease_ms }) => (await named(holds, as).renew(lease_ms ?? undefined), {}),
   guard,
   reenter,

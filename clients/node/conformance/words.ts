@@ -1,8 +1,8 @@
-import { Closed, combine, Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type LockOptions, type Locks, type MultiKeys } from '../src/index.js';
+import { Closed, combine, Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, RedLock, type Acquirable, type Lock, type LockOptions, type Locks, type MultiKeys } from '../src/index.js';
 
 /** The lock in a request. A null field is treated as omitted. */
 export interface LockWords {
-  kind: 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore' | 'combine';
+  kind: 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore' | 'combine' | 'redlock';
   keys: string[];
   modes?: ('read' | 'write')[] | null;
   limit?: number | null;
@@ -14,6 +14,7 @@ export interface LockWords {
   renew?: boolean | null;
   watch?: boolean | 'raise' | null;
   reentrant?: boolean | null;
+  on?: string[] | null;
   members?: { on: string; lock: LockWords }[] | null;
 }
 
@@ -36,6 +37,14 @@ function keysOf({ keys, modes }: LockWords): MultiKeys {
 }
 
 /** The lock of a request; `locksOf` are the lock factories by name. */
+export function acquirableOf(locks: Locks, words: LockWords, locksOf: (name: string) => Locks): Acquirable {
+  if (words.kind === 'redlock') {
+    return new RedLock((words.on ?? []).map(locksOf)).lock(words.keys[0] ?? '', optionsOf(words));
+  }
+  return lockOf(locks, words, locksOf);
+}
+
+/** The same for one that can be inspected. */
 export function lockOf(locks: Locks, words: LockWords, locksOf: (name: string) => Locks = () => locks): Lock {
   if (words.kind === 'combine') {
     return combine(...(words.members ?? []).map(({ on, lock }) => lockOf(locksOf(on), lock)));
@@ -43,6 +52,8 @@ export function lockOf(locks: Locks, words: LockWords, locksOf: (name: string) =
   const options = optionsOf(words);
   const [key = ''] = words.keys;
   switch (words.kind) {
+    case 'redlock':
+      throw new TypeError('kind: a RedLock cannot be inspected');
     case 'lock':
       return locks.lock(key, options);
     case 'multi':

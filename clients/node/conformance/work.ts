@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { NotAcquired, type Lock } from '../src/index.js';
+import { NotAcquired, type Acquirable } from '../src/index.js';
 import type { Flavour, To, User } from './flavours.js';
 import { Cancelled, lockOf, type LockWords } from './words.js';
 
 /** `workers` workers increment the counter `times` times each, under the lock; readers only read it. */
 export async function count(
   user: User,
-  lock: Lock,
+  lock: Acquirable,
   reads: boolean,
   counter: string,
   workers: number,
@@ -39,7 +39,7 @@ function randomOf(seed: number): () => number {
 }
 
 /** Aborts after `ms`. The first timer of an event-loop iteration may be late; that is random, too. */
-async function cancelled(lock: Lock, ms: number) {
+async function cancelled(lock: Acquirable, ms: number) {
   const abort = new AbortController();
   const timer = setTimeout(() => abort.abort(new Cancelled('cancelled')), ms);
   try {
@@ -53,7 +53,7 @@ async function cancelled(lock: Lock, ms: number) {
  * Gives up again and again, while another client acquires and releases the lock. If it is acquired nevertheless, it is
  * released.
  */
-export async function storm(lock: Lock, times: number, kind: 'cancel' | 'timeout', seed: number) {
+export async function storm(lock: Acquirable, times: number, kind: 'cancel' | 'timeout', seed: number) {
   const random = randomOf(seed);
   const result = { acquired: 0, given_up: 0 };
   for (let round = 0; round < times; round++) {

@@ -17,12 +17,18 @@ interface Abortable {
   abort(reason: unknown): void;
 }
 
+/** What is held. */
+interface Closable {
+  /** Releases it. Never rejects. */
+  close(): Promise<void>;
+}
+
 /** What all objects of one client's Locks share. Each of them refers to it, so it is collected after them. */
 export class Core {
   readonly connector: Connector;
   readonly connections: Connections;
   readonly #tasks = new Set<Abortable>();
-  readonly #holds = new Set<Keeper>();
+  readonly #holds = new Set<Closable>();
   readonly #background = new Set<Promise<void>>();
   #closed: Promise<void> | undefined;
 
@@ -61,13 +67,22 @@ export class Core {
   async acquire(spec: Spec, deadline: Deadline, signal: AbortSignal | undefined, named: boolean): Promise<Keeper> {
     const request = new Acquisition(this.connections, spec, this.background, named);
     const grant = await this.during(request, signal, () => request.run(deadline));
-    const keeper = new Keeper(this, spec, grant, (ended) => this.#holds.delete(ended));
-    this.#holds.add(keeper);
+    const keeper = new Keeper(this, spec, grant, (ended) => this.forget(ended));
+    this.keep(keeper);
     if (request.aborted) {
       await atMost(RELEASING_MS, keeper.release());
       throw request.stop.reason;
     }
     return keeper;
+  }
+
+  /** close() releases this hold. */
+  keep(hold: Closable): void {
+    this.#holds.add(hold);
+  }
+
+  forget(hold: Closable): void {
+    this.#holds.delete(hold);
   }
 
   /** Sends a short command for the program; see Connections.request. Rejects with the error for the user. */

@@ -15,7 +15,7 @@ export class LockError extends Error {
 }
 
 /** What errors are about: a lock, or another object of this package. */
-export type SubjectKind = Kind | 'combined' | 'latch' | 'queue';
+export type SubjectKind = Kind | 'combined' | 'redlock' | 'latch' | 'queue';
 
 /** What a request or a hold is for. */
 export interface Subject {
@@ -179,6 +179,7 @@ export const NAMES: Record<SubjectKind, string> = {
   multi: 'multi-key lock',
   semaphore: 'semaphore',
   combined: 'combined lock',
+  redlock: 'RedLock',
   latch: 'latch',
   queue: 'delayed queue',
 };

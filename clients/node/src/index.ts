@@ -8,4 +8,5 @@ export type { LockHolder, LockInfo, LockWaiter } from './info.js';
 export type { Latch } from './latch.js';
 export { combine, type Lock } from './lock.js';
 export type { Locks, WithLockOptions } from './locks.js';
+export { RedLock, type RedLockOptions } from './redlock.js';
 export type { DelayedQueue, Pending } from './queue.js';

@@ -41,7 +41,7 @@ export interface LockInfo {
 }
 
 /** A field of a map in a reply: a library may return a map as an object, a Map, or a flat array. */
-function field(reply: unknown, name: string): unknown {
+export function field(reply: unknown, name: string): unknown {
   if (reply instanceof Map) {
     return reply.get(name);
   }

@@ -29,6 +29,11 @@ export class Locks implements AsyncDisposable {
     this.#core = new Core(connector, settings);
   }
 
+  /** @internal */
+  get core(): Core {
+    return this.#core;
+  }
+
   /** @internal Throws for settings that differ from those of these locks. */
   checkSettings(settings: Settings = {}): void {
     const { connections } = this.#core;
