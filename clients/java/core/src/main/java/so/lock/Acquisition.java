@@ -76,7 +76,7 @@ final class Acquisition {
         } catch (LinkException e) {
             failure = e.original();
         } catch (ServerException e) {
-            failure = LockException.of(request, e, call.address());
+            failure = LockException.of(request.named(), e, call.address());
             refused = !e.isTransient();
         } catch (InterruptedException e) {
             interrupted = true;
@@ -118,7 +118,7 @@ final class Acquisition {
                     break;
                 }
                 Object info = new Call(locks.connections, key)
-                        .send(() -> Call.within(Request.info(key), until + NAMED), until + NAMED - Call.GRACE);
+                        .send(() -> Call.within(Request.info(key, "0"), until + NAMED), until + NAMED - Call.GRACE);
                 Request.holders(info).forEach(holder -> owners.add((String) Request.field(holder, "owner")));
             }
         } catch (LinkException | ServerException e) {

@@ -60,6 +60,7 @@ final class Call {
     private volatile boolean stopped;
     private volatile Connection connection;
     private boolean checks;
+    private boolean once;
     private String node;
     private String target;
     private boolean asking;
@@ -90,6 +91,12 @@ final class Call {
     Call checking() {
         checks = true;
         return this;
+    }
+
+    /** The same for a command that must not be executed twice: it is not repeated after its connection was lost. */
+    Call once() {
+        once = true;
+        return checking();
     }
 
     /** The address of the server, for texts. */
@@ -178,6 +185,9 @@ final class Call {
                 return exchange(command, onInterrupt);
             } catch (LinkException e) {
                 doubtful = true;
+                if (once) {
+                    throw e;
+                }
                 boolean late = command.isLate(began);
                 if (!late && isDead(idle, began, until)) {
                     continue;

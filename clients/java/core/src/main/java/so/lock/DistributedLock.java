@@ -64,7 +64,7 @@ public final class DistributedLock implements Lock {
     public void unlock() {
         ThreadHold held = held();
         if (held == null || held.count(mode) == 0) {
-            throw new NotHeldException(request, NOT_BY_THIS_THREAD);
+            throw new NotHeldException(request.named(), NOT_BY_THIS_THREAD);
         }
         held.add(mode, -1);
         if (held.count(mode) > 0) {
@@ -109,7 +109,7 @@ public final class DistributedLock implements Lock {
      */
     public Hold currentHold() {
         if (getHoldCount() == 0) {
-            throw new NotHeldException(request, NOT_BY_THIS_THREAD);
+            throw new NotHeldException(request.named(), NOT_BY_THIS_THREAD);
         }
         return held().hold;
     }
@@ -125,6 +125,30 @@ public final class DistributedLock implements Lock {
         return getHoldCount() > 0 && !held().hold.isLost();
     }
 
+    /**
+     * Whether any owner holds it, or one of its keys. It is answered within 2 seconds.
+     *
+     * @throws LockException if the server refuses
+     */
+    public boolean isLocked() {
+        return LockInfo.isLocked(locks, request);
+    }
+
+    /** Who holds it and who waits for it. It is answered within 2 seconds. */
+    public LockInfo info() {
+        return LockInfo.of(locks, request);
+    }
+
+    /**
+     * Takes it away from its owners, for operators: they are only notified of the loss, and may still be working. It is
+     * answered within 2 seconds, and not repeated if the reply is lost.
+     *
+     * @return whether it was held
+     */
+    public boolean forceUnlock() {
+        return LockInfo.force(locks, request);
+    }
+
     private boolean enter(long waitMs, boolean interruptible) throws InterruptedException {
         if (interruptible && Thread.interrupted()) {
             throw new InterruptedException();
@@ -138,7 +162,9 @@ public final class DistributedLock implements Lock {
             held = new ThreadHold(hold);
             locks.threads.put(place(), held);
         } else if (held.hold.isLost()) {
-            throw new NotHeldException(request, "it was lost, and this thread must unlock it first");
+            throw new NotHeldException(request.named(), "it was lost, and this thread must unlock it first");
+        } else if (held.count(mode) > 0 && request.options().fenced && held.hold.token().isEmpty()) {
+            throw new IllegalArgumentException("fenced: this thread holds it without a fencing token");
         } else if (held.count(mode) == 0 && !locks.extend(held.hold.holding, request, waitMs, interruptible)) {
             return false;
         }

@@ -112,6 +112,30 @@ public final class DistributedSemaphore {
         return locks.tryAcquire(request(permits), NO_LIMIT, true, null);
     }
 
+    /**
+     * Whether any owner holds one of its permits. It is answered within 2 seconds.
+     *
+     * @throws LockException if the server refuses
+     */
+    public boolean isLocked() {
+        return LockInfo.isLocked(locks, request(1));
+    }
+
+    /** Who holds it and who waits for it. It is answered within 2 seconds. */
+    public LockInfo info() {
+        return LockInfo.of(locks, request(1));
+    }
+
+    /**
+     * Takes it away from its owners, for operators: they are only notified of the loss, and may still be working. It is
+     * answered within 2 seconds, and not repeated if the reply is lost.
+     *
+     * @return whether it was held
+     */
+    public boolean forceUnlock() {
+        return LockInfo.force(locks, request(1));
+    }
+
     private Request request(int permits) {
         return new Request(Request.Kind.SEMAPHORE, List.of(key), List.of(), limit, permits, options);
     }
@@ -132,7 +156,7 @@ public final class DistributedSemaphore {
         Deque<Permits> removed = new ArrayDeque<>();
         synchronized (acquired) {
             if (acquired.stream().mapToLong(Permits::count).sum() < count) {
-                throw new NotHeldException(request(1), "not that many permits were acquired");
+                throw new NotHeldException(request(1).named(), "not that many permits were acquired");
             }
             for (int left = count; left > 0; left -= removed.getLast().count) {
                 Permits first = acquired.removeFirst();

@@ -2,6 +2,7 @@ package so.lock;
 
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
+import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.function.Consumer;
@@ -81,6 +82,39 @@ public final class Hold implements AutoCloseable {
      */
     public void release(int count) {
         end(() -> holding.release(count));
+    }
+
+    /**
+     * Renews it now, also without automatic renewal. For a session it only checks that it is still held.
+     *
+     * @throws NotHeldException if it was lost or released
+     */
+    public void renew() {
+        holding.renew(0);
+    }
+
+    /**
+     * Renews it now, and gives it another lease, which also applies to later renewals. A shorter one applies from the
+     * moment when it is sent, even if there is no reply; a longer one when there is a reply.
+     *
+     * @param lease greater than 0; not for a session
+     * @throws NotHeldException if it was lost or released
+     */
+    public void renew(Duration lease) {
+        holding.renew(LockOptions.checkTime("lease", lease));
+    }
+
+    /**
+     * Runs a command on the server if the lock is held at that moment, by {@code LOCK.GUARD}; of a multi-key lock the
+     * first key. It is not sent again after a lost connection, because it may have been executed.
+     *
+     * @param command the command and its arguments
+     * @return its reply: a Long, a String, null, or a List of these; other types as the library reads them
+     * @throws NotHeldException if it was lost or released: then the command was not executed
+     * @throws LockException if the server refuses
+     */
+    public Object guard(String... command) {
+        return holding.guard(List.of(command));
     }
 
     /** Releases the rest; for a read-write lock this may be another mode than the first one. */

@@ -105,6 +105,48 @@ final class Holding {
         });
     }
 
+    /** Renews it now; {@code leaseMs} is its lease from now on, 0: as before. */
+    void renew(long leaseMs) {
+        if (leaseMs > 0 && request.options().session) {
+            throw new IllegalArgumentException("lease: a session has no lease that could be renewed");
+        }
+        checkHeld();
+        try {
+            keeper.renew(leaseMs, System.nanoTime() + MILLISECONDS.toNanos(Call.SHORT_MS) - Call.GRACE);
+        } catch (LinkException e) {
+            throw locks.failure(e);
+        } catch (ServerException e) {
+            if (e.code().equals("NOTHELD")) {
+                lose(REPORTED);
+                throw notHeld();
+            }
+            throw LockException.of(request.named(), e, locks.connections.address(locks.connections.knownNode(request.key())));
+        }
+    }
+
+    /** Runs a command on the server, if the first key is still held. */
+    Object guard(List<String> command) {
+        if (command.isEmpty()) {
+            throw new IllegalArgumentException("command must not be empty");
+        }
+        checkHeld();
+        try {
+            return new Query(locks, request.named(), request.key()).sendOnce(request.guard(owner, command));
+        } catch (NotHeldException e) {
+            lose(REPORTED);
+            throw notHeld();
+        }
+    }
+
+    private void checkHeld() {
+        if (isLost()) {
+            lose(EXPIRED); // if the clock has not done so yet
+        }
+        if (state.get() != State.HELD) {
+            throw notHeld();
+        }
+    }
+
     /** Releases some of its permits. */
     void release(int count) {
         locked(() -> {
@@ -170,7 +212,7 @@ final class Holding {
 
     /** The exception of a release of what is not held any more. */
     private NotHeldException notHeld() {
-        NotHeldException e = new NotHeldException(request, why);
+        NotHeldException e = new NotHeldException(request.named(), why);
         if (keeper.failure != null && why.equals(EXPIRED)) {
             e.initCause(keeper.failure);
         }
@@ -190,10 +232,10 @@ final class Holding {
                 releaseEach();
             }
             if (!notHeld) {
-                throw LockException.of(request, e, call.address());
+                throw LockException.of(request.named(), e, call.address());
             }
             if (!call.isDoubtful() || keeper.isExpired()) {
-                throw new NotHeldException(request, keeper.isExpired() ? EXPIRED : "");
+                throw new NotHeldException(request.named(), keeper.isExpired() ? EXPIRED : "");
             }
         }
     }
@@ -211,13 +253,13 @@ final class Holding {
                     if (call.isDoubtful()) {
                         LockSupport.parkNanos(MILLISECONDS.toNanos(Call.LATER_MS)); // it may still arrive
                     }
-                    return new Call.Command(call.isDoubtful() ? Request.info(request.key()) : request.release(owner, count));
+                    return new Call.Command(call.isDoubtful() ? Request.info(request.key(), "0") : request.release(owner, count));
                 }, keeper.end);
                 held = reply instanceof Long now ? now : heldBy(reply);
             } catch (LinkException e) {
                 throw e.original();
             } catch (ServerException e) {
-                throw LockException.of(request, e, call.address());
+                throw LockException.of(request.named(), e, call.address());
             }
             if (held < left) {
                 lose(REPORTED);

@@ -6,7 +6,9 @@ import java.lang.System.Logger.Level;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
 import so.lock.Connections.Connection;
 import so.lock.internal.LinkException;
 import so.lock.internal.ServerException;
@@ -20,7 +22,8 @@ final class Keeper {
     private final Holding hold;
     private final Request request;
     private final Connection session;
-    private final long lease; // ns
+    private volatile long leaseMs;
+    private final ReentrantLock sending = new ReentrantLock(); // two renewals must not overtake each other
     private final Set<Call> watches = ConcurrentHashMap.newKeySet();
     private volatile Thread thread;
     /** When the lease that was confirmed last expires, by nanoTime. */
@@ -41,7 +44,7 @@ final class Keeper {
         this.hold = hold;
         this.request = request;
         this.session = session;
-        this.lease = Math.min(MILLISECONDS.toNanos(request.leaseMs()), Call.NO_LIMIT);
+        this.leaseMs = request.leaseMs();
     }
 
     /**
@@ -54,6 +57,7 @@ final class Keeper {
     void start(long sent, boolean watched, Thread owning) {
         thread = owning;
         long now = System.nanoTime();
+        long lease = ns(leaseMs);
         boolean waited = now - sent > lease / 3;
         end = (waited ? now : sent) + lease;
         renewal = waited ? now : sent + lease / 3;
@@ -116,16 +120,13 @@ final class Keeper {
     }
 
     private void renew() {
-        long sent = System.nanoTime();
-        long until = sent + Math.min(lease / 6, LONGEST_RENEWAL);
         try {
-            renew(until);
-            confirmed(sent);
+            renew(0, System.nanoTime() + Math.min(ns(leaseMs) / 6, LONGEST_RENEWAL));
         } catch (ServerException e) {
             if (e.code().equals("NOTHELD")) {
                 hold.lose(Holding.REPORTED);
             }
-            later(LockException.of(request, e, locks.connections.address(locks.connections.knownNode(request.key()))));
+            later(LockException.of(request.named(), e, locks.connections.address(locks.connections.knownNode(request.key()))));
         } catch (LinkException e) {
             later(e.original());
         } finally {
@@ -134,15 +135,42 @@ final class Keeper {
         }
     }
 
-    private void renew(long until) throws LinkException, ServerException {
+    /**
+     * Renews it now.
+     *
+     * @param newLeaseMs its lease from now on; 0: as before. A shorter one counts from the moment when the request is
+     *     sent, because the request may be executed and its reply be lost; a longer one when it has been confirmed
+     * @param until for how long the request is repeated
+     */
+    void renew(long newLeaseMs, long until) throws LinkException, ServerException {
         Call call = new Call(locks.connections, request.key(), !replicas() || crowded, null, null, List.of());
-        List<String> arguments = request.renew(hold.owner, false);
+        AtomicLong sent = new AtomicLong();
+        sending.lock();
         try {
-            call.send(() -> new Call.Command(arguments, Call.SHORT_MS + request.options().replicasMs, false), until);
+            long ms = newLeaseMs == 0 ? leaseMs : newLeaseMs;
+            List<String> arguments = request.renew(hold.owner, session == null ? Request.px(ms) : List.of());
+            call.send(() -> {
+                sent.set(System.nanoTime());
+                shorten(ms, sent.get());
+                return new Call.Command(arguments, Call.SHORT_MS + request.options().replicasMs, false);
+            }, until);
             crowded = false;
+            leaseMs = ms;
+            confirmed(sent.get());
         } catch (LinkException e) {
             crowded = !call.isDoubtful();
             throw e;
+        } finally {
+            sending.unlock();
+            schedule();
+        }
+    }
+
+    private void shorten(long ms, long sent) {
+        if (ms < leaseMs) {
+            leaseMs = ms;
+            end = Math.min(end - sent, ns(ms)) + sent;
+            schedule();
         }
     }
 
@@ -151,7 +179,7 @@ final class Keeper {
      * noticed at once. The hold is then bound to a new connection, if that is possible within lock.session-grace.
      */
     private void watch(String key, Connection bound) {
-        List<List<String>> bindings = bound == null ? List.of() : List.of(request.renew(hold.owner, true));
+        List<List<String>> bindings = bound == null ? List.of() : List.of(request.renew(hold.owner, Request.SESSION));
         Call call = new Call(locks.connections, key, false, null, bound, bindings);
         watches.add(call);
         long longestMs = Math.min(LONGEST_WATCH_MS, locks.maxBlockMs);
@@ -204,13 +232,17 @@ final class Keeper {
         }
     }
 
+    private static long ns(long ms) {
+        return Math.min(MILLISECONDS.toNanos(ms), Call.NO_LIMIT);
+    }
+
     private boolean replicas() {
         return request.options().replicas > 0;
     }
 
     private void confirmed(long sent) {
-        end = sent + lease;
-        renewal = sent + lease / 3;
+        end = sent + ns(leaseMs);
+        renewal = sent + ns(leaseMs) / 3;
         begun = true;
         pauseMs = Call.FIRST_PAUSE_MS;
         failure = null;

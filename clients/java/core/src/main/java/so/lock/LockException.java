@@ -21,10 +21,10 @@ public class LockException extends RuntimeException implements LockFailure {
     }
 
     /** The exception for an error reply of the server at this address. */
-    static RuntimeException of(Request request, ServerException e, String where) {
+    static RuntimeException of(String named, ServerException e, String where) {
         String text = e.getMessage();
         return switch (e.code()) {
-            case "NOTHELD" -> new NotHeldException(request, "");
+            case "NOTHELD" -> new NotHeldException(named, "");
             case "DEADLOCK" -> new Deadlock(text);
             case "NOREPLICAS" -> new NoReplicas(text);
             default -> new LockException(e.code(), text.startsWith("ERR unknown command")

@@ -16,6 +16,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import so.lock.Connections.Connection;
+import so.lock.internal.LinkException;
 import so.lock.internal.Wire;
 
 /**
@@ -28,7 +29,7 @@ public final class Locks implements AutoCloseable {
     static final System.Logger LOG = System.getLogger("so.lock");
     static final Cleaner CLEANER = Cleaner.create();
     private static final Duration CLOSING = Duration.ofSeconds(2);
-    private static final String PROCESS = host() + ":" + ProcessHandle.current().pid() + ":";
+    static final String PROCESS = host() + ":" + ProcessHandle.current().pid() + ":";
 
     final Workers workers = new Workers();
     final Connections connections;
@@ -262,6 +263,11 @@ public final class Locks implements AutoCloseable {
         } finally {
             running.remove(acquisition);
         }
+    }
+
+    /** The exception for a command that had no reply. */
+    RuntimeException failure(LinkException e) {
+        return closed ? new LockException.Closed() : e.original();
     }
 
     /** Removes the holds of a thread that has ended, because it cannot unlock them any more. */

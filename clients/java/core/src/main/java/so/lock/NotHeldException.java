@@ -5,8 +5,8 @@ public final class NotHeldException extends IllegalMonitorStateException impleme
     private static final long serialVersionUID = 1;
 
     /** @param why may be empty */
-    NotHeldException(Request request, String why) {
-        super(request.named() + " is not held" + (why.isEmpty() ? "" : ": " + why));
+    NotHeldException(String named, String why) {
+        super(named + " is not held" + (why.isEmpty() ? "" : ": " + why));
     }
 
     @Override

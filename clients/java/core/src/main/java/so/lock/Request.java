@@ -9,6 +9,9 @@ import java.util.List;
  * @param modes READ or WRITE for each key of a multi-key lock of read-write locks; otherwise empty
  */
 record Request(Kind kind, List<String> keys, List<String> modes, int limit, int permits, LockOptions options) {
+    /** The option that binds a hold to the connection. */
+    static final List<String> SESSION = List.of("SESSION");
+
     enum Kind {
         LOCK("LOCK.ACQUIRE", "lock"),
         FAIR("LOCK.FAIR", "fair lock"),
@@ -84,7 +87,7 @@ record Request(Kind kind, List<String> keys, List<String> modes, int limit, int 
         if (kind == Kind.SEMAPHORE) {
             words.addAll(List.of(Integer.toString(limit), "PERMITS", Integer.toString(permits)));
         }
-        words.addAll(lease(session));
+        words.addAll(session ? SESSION : px(leaseMs()));
         if (blockMs >= 0) {
             words.addAll(List.of("BLOCK", Long.toString(blockMs)));
         }
@@ -113,10 +116,14 @@ record Request(Kind kind, List<String> keys, List<String> modes, int limit, int 
         return kind == Kind.MULTI ? words : words(List.of(words, List.of("RELEASE"), which(permits)));
     }
 
-    /** Renews the leases of all keys, or none. */
-    List<String> renew(String owner, boolean session) {
+    /**
+     * Renews the leases of all keys, or none.
+     *
+     * @param lease {@link #SESSION}, {@link #px}, or nothing: then the hold stays bound to its connection
+     */
+    List<String> renew(String owner, List<String> lease) {
         List<String> words = keys.size() > 1 ? several("LOCK.MRENEW", owner) : List.of("LOCK.RENEW", key(), owner);
-        return words(List.of(words, lease(session), replicas()));
+        return words(List.of(words, lease, replicas()));
     }
 
     private List<String> several(String command, String owner) {
@@ -127,15 +134,25 @@ record Request(Kind kind, List<String> keys, List<String> modes, int limit, int 
         return modes.isEmpty() ? modes : words(List.of(List.of("MODES"), modes));
     }
 
-    static List<String> info(String key) {
-        return List.of("LOCK.INFO", key, "COUNT", "0");
+    /** Runs a command while the owner holds the first key. */
+    List<String> guard(String owner, List<String> command) {
+        return words(List.of(List.of("LOCK.GUARD", key(), owner), command));
+    }
+
+    /** @param count how many waiters to show */
+    static List<String> info(String key, String count) {
+        return List.of("LOCK.INFO", key, "COUNT", count);
     }
 
     /** A field of a map of LOCK.INFO, which is a list of keys and values; null if there is none. */
     static Object field(Object map, String name) {
         List<?> words = map instanceof List<?> list ? list : List.of();
-        int at = words.indexOf(name);
-        return at < 0 || at + 1 == words.size() ? null : words.get(at + 1);
+        for (int i = 0; i + 1 < words.size(); i += 2) {
+            if (name.equals(words.get(i))) {
+                return words.get(i + 1);
+            }
+        }
+        return null;
     }
 
     /** The holders in the reply to {@link #info}. */
@@ -147,8 +164,9 @@ record Request(Kind kind, List<String> keys, List<String> modes, int limit, int 
         return List.of("LOCK.WATCH", key, owner, "BLOCK", Long.toString(blockMs));
     }
 
-    private List<String> lease(boolean session) {
-        return session ? List.of("SESSION") : List.of("PX", Long.toString(leaseMs()));
+    /** The option for a lease of this length. */
+    static List<String> px(long ms) {
+        return List.of("PX", Long.toString(ms));
     }
 
     private List<String> replicas() {

@@ -29,9 +29,14 @@ final class Texts {
         return keys.stream().map(key -> '"' + key + '"').collect(Collectors.joining(", "));
     }
 
-    static String heldBy(List<String> holders) {
-        int others = holders.size() - 2;
-        return switch (holders.size()) {
+    /** Names the holders; one of this process may be the thread that waits. */
+    static String heldBy(List<String> owners) {
+        List<String> holders = owners.stream()
+                .limit(2)
+                .map(owner -> owner.startsWith(Locks.PROCESS) ? owner + " (this process)" : owner)
+                .toList();
+        int others = owners.size() - 2;
+        return switch (owners.size()) {
             case 0 -> "";
             case 1 -> ": held by " + holders.get(0);
             case 2 -> ": held by " + holders.get(0) + " and " + holders.get(1);

@@ -219,13 +219,33 @@ public abstract class AdapterContract {
     }
 
     @Test
+    void aGuardedCommand() throws Exception {
+        try (Hold hold = locks.lock("a").acquireHold()) {
+            assertTrue(locks.lock("a").isLocked());
+            assertEquals(hold.owner(), locks.lock("a").info().holders().get(0).owner());
+            hold.renew(Duration.ofSeconds(5));
+            assertTrue(locks.lock("a").info().holders().get(0).left().orElseThrow().toMillis() <= 5_000);
+            assertEquals("OK", hold.guard("SET", "b", "é"));
+            assertEquals(List.of("é"), hold.guard("MGET", "b"));
+            assertEquals(1L, hold.guard("DEL", "b"));
+            assertNull(hold.guard("GET", "b"));
+            assertEquals("ERR", assertThrows(LockException.class, () -> hold.guard("INCRBY", "b", "x")).code());
+            assertTrue(locks.lock("a").forceUnlock());
+            assertThrows(NotHeldException.class, () -> hold.guard("SET", "b", "1"));
+            assertThrows(NotHeldException.class, hold::renew);
+            assertThrows(NotHeldException.class, hold::release);
+        }
+        assertFalse(locks.lock("a").isLocked());
+    }
+
+    @Test
     void theHolderIsNamed() throws Exception {
         try (Hold hold = locks.lock("a").acquireHold(); Locks other = connect(server.port(), 0, null)) {
             while (true) {
                 NotAcquiredException e =
                         assertThrows(NotAcquiredException.class, () -> other.lock("a").acquireHold(Duration.ofMillis(50)));
                 if (!e.holders().isEmpty()) { // otherwise there was no reply in 90 ms
-                    assertEquals("lock \"a\" was not acquired within 0.05 s: held by " + hold.owner(), e.getMessage());
+                    assertEquals("lock \"a\" was not acquired within 0.05 s: held by " + hold.owner() + " (this process)", e.getMessage());
                     return;
                 }
             }

@@ -1,8 +1,13 @@
 package so.lock.conformance;
 
+import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
@@ -50,6 +55,12 @@ final class Requests implements AutoCloseable {
             case "storm" -> Work.storm(user(request).locks(), spec(request), request.get("times").getAsInt(),
                     text(request, "kind", "cancel"), request.get("seed").getAsLong());
             case "handoff" -> handoff(request);
+            case "locked" -> field("locked", spec(request).isLocked(user(request).locks()));
+            case "info" -> Answers.info(spec(request).info(user(request).locks()));
+            case "force" -> field("forced", spec(request).force(user(request).locks()));
+            case "renew" -> renew(request);
+            case "guard" -> guard(request);
+            case "reenter" -> reenter(request);
             case "ping" -> ping(request);
             default -> throw new IllegalArgumentException("no such request: " + request);
         };
@@ -158,11 +169,7 @@ final class Requests implements AutoCloseable {
         bodies.put(request.get("id").toString(), left);
         try (Hold hold = spec(request).acquire(user(request).locks(), wait(request),
                 yes(request, "stop") ? lost -> stopped.countDown() : null)) {
-            JsonObject event = new JsonObject();
-            event.addProperty("event", "inside");
-            event.add("id", request.get("id"));
-            event.addProperty("owner", hold.owner());
-            events.accept(event);
+            reportInside(request, hold.owner());
             if (yes(request, "stop")) {
                 stopped.await();
             } else {
@@ -173,6 +180,50 @@ final class Requests implements AutoCloseable {
             }
         }
         return new JsonObject();
+    }
+
+    private void reportInside(JsonObject request, String owner) {
+        JsonObject event = new JsonObject();
+        event.addProperty("event", "inside");
+        event.add("id", request.get("id"));
+        event.addProperty("owner", owner);
+        events.accept(event);
+    }
+
+    private JsonObject renew(JsonObject request) {
+        int lease = number(request, "lease_ms", Integer.MIN_VALUE);
+        if (lease == Integer.MIN_VALUE) {
+            held(request).renew();
+        } else {
+            held(request).renew(Duration.ofMillis(lease));
+        }
+        return new JsonObject();
+    }
+
+    private JsonObject guard(JsonObject request) {
+        List<String> words = new ArrayList<>();
+        request.getAsJsonArray("command").forEach(word -> words.add(word.getAsString()));
+        return field("reply", held(request).guard(words.toArray(String[]::new)));
+    }
+
+    /** Acquires a lock in one thread, each time inside the one before. */
+    private JsonObject reenter(JsonObject request) throws InterruptedException, TimeoutException {
+        CountDownLatch left = new CountDownLatch(1);
+        bodies.put(request.get("id").toString(), left);
+        Deque<Spec.Entry> entries = new ArrayDeque<>();
+        JsonObject answer = new JsonObject();
+        answer.add("owners", new JsonArray());
+        try {
+            for (int i = 0; i < request.get("times").getAsInt(); i++) {
+                entries.push(spec(request).enter(user(request).locks(), wait(request)));
+                answer.getAsJsonArray("owners").add(entries.peek().owner());
+            }
+            reportInside(request, entries.peek().owner());
+            left.await();
+        } finally {
+            entries.forEach(entry -> entry.leaving().run());
+        }
+        return answer;
     }
 
     private JsonObject leave(JsonObject request) {

@@ -10,9 +10,9 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.TimeoutException;
 import so.lock.LockFailure;
 import so.lock.LockException;
-import so.lock.NotAcquiredException;
 import so.lock.NotHeldException;
 
 /** Implements the protocol of clients/conformance on standard input and output: {@code runner FLAVOUR}. */
@@ -75,7 +75,7 @@ public final class Runner {
     }
 
     private static String code(Throwable e) {
-        if (e instanceof NotAcquiredException) {
+        if (e instanceof TimeoutException) { // a NotAcquiredException, or tryLock was false
             return "not_acquired";
         } else if (e instanceof NotHeldException) {
             return "not_held";

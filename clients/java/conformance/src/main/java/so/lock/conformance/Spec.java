@@ -6,11 +6,13 @@ import com.google.gson.JsonObject;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 import so.lock.DistributedLock;
 import so.lock.DistributedSemaphore;
 import so.lock.Hold;
+import so.lock.LockInfo;
 import so.lock.LockOptions;
 import so.lock.Locks;
 import so.lock.MultiKeys;
@@ -28,6 +30,9 @@ record Spec(JsonObject lock) {
     Hold acquire(Locks locks, Long waitMs, Consumer<Hold> onLost) throws InterruptedException, TimeoutException {
         if (!kind().equals("semaphore") && number("permits", 1) != 1) {
             throw new IllegalArgumentException("permits: only a semaphore has permits");
+        }
+        if (kind().equals("semaphore") && yes("reentrant", false)) {
+            throw new IllegalArgumentException("reentrant: a semaphore is not reentrant");
         }
         if (kind().equals("read") && yes("fenced", false)) {
             throw new IllegalArgumentException("fenced: a read lock has no fencing token");
@@ -50,6 +55,36 @@ record Spec(JsonObject lock) {
         }
         DistributedLock lock = lock(locks, null);
         return new Pair(lock::lock, lock::unlock);
+    }
+
+    /** One of several acquisitions by a thread. */
+    record Entry(String owner, Runnable leaving) {}
+
+    /** Acquires it in the current thread, which may hold it already: with {@code reentrant} as by the JDK's Lock. */
+    Entry enter(Locks locks, Long waitMs) throws InterruptedException, TimeoutException {
+        if (!yes("reentrant", false) || kind().equals("semaphore")) {
+            Hold hold = acquire(locks, waitMs, null);
+            return new Entry(hold.owner(), hold::release);
+        }
+        DistributedLock lock = lock(locks, null);
+        if (waitMs == null) {
+            lock.lockInterruptibly();
+        } else if (!lock.tryLock(waitMs, TimeUnit.MILLISECONDS)) {
+            throw new TimeoutException("it was not acquired within " + waitMs + " ms");
+        }
+        return new Entry(lock.currentHold().owner(), lock::unlock);
+    }
+
+    boolean isLocked(Locks locks) {
+        return kind().equals("semaphore") ? semaphore(locks, null).isLocked() : lock(locks, null).isLocked();
+    }
+
+    LockInfo info(Locks locks) {
+        return kind().equals("semaphore") ? semaphore(locks, null).info() : lock(locks, null).info();
+    }
+
+    boolean force(Locks locks) {
+        return kind().equals("semaphore") ? semaphore(locks, null).forceUnlock() : lock(locks, null).forceUnlock();
     }
 
     boolean onlyReads() {

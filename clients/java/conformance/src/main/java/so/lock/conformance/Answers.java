@@ -1,0 +1,36 @@
+package so.lock.conformance;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonObject;
+import so.lock.LockInfo;
+
+/** The fields of answers. */
+final class Answers {
+    private Answers() {}
+
+    static JsonObject info(LockInfo info) {
+        JsonObject answer = Requests.field("waiting", info.waiting());
+        JsonArray holders = new JsonArray();
+        for (LockInfo.Holder one : info.holders()) {
+            JsonObject holder = entry(one.key(), one.owner(), one.mode());
+            holder.addProperty("holds", one.holds());
+            holders.add(holder);
+        }
+        JsonArray waiters = new JsonArray();
+        for (LockInfo.Waiter one : info.waiters()) {
+            JsonObject waiter = entry(one.key(), one.owner(), one.mode());
+            waiter.addProperty("fair", one.fair());
+            waiters.add(waiter);
+        }
+        answer.add("holders", holders);
+        answer.add("waiters", waiters);
+        return answer;
+    }
+
+    private static JsonObject entry(String key, String owner, String mode) {
+        JsonObject entry = Requests.field("key", key);
+        entry.addProperty("owner", owner);
+        entry.addProperty("mode", mode);
+        return entry;
+    }
+}
