@@ -47,7 +47,7 @@ final class Acquisition {
         this.session = session;
         this.unlimited = waitMs < 0;
         this.waitMs = waitMs;
-        this.until = System.nanoTime() + (unlimited ? Call.NO_LIMIT : Math.min(MILLISECONDS.toNanos(waitMs), Call.NO_LIMIT));
+        this.until = Call.until(waitMs);
         boolean isShort = waitMs == 0 && !session && request.options().replicas == 0;
         this.call = new Call(locks.connections, request.key(), isShort, request.named(), null, List.of());
     }
@@ -154,17 +154,13 @@ final class Acquisition {
         sent = System.nanoTime();
         long left = NANOSECONDS.toMillis(until - sent + 999_999);
         long replicasMs = request.options().replicasMs;
-        long last = NANOSECONDS.toMillis(until + Call.GRACE - sent) + replicasMs;
-        if (left <= 0) {
-            return new Call.Command(request.acquire(owner, -1, session), last, true);
-        }
-        long blockMs = Math.min(left, locks.maxBlockMs);
-        if (request.kind() == Request.Kind.FAIR) {
+        long longestMs = locks.maxBlockMs;
+        if (request.kind() == Request.Kind.FAIR && left > 0) {
             List<String> arguments = request.acquire(owner, unlimited ? 0 : left, session);
-            return new Call.Command(arguments, blockMs < left ? blockMs + replicasMs : last, true);
+            long last = NANOSECONDS.toMillis(until + Call.GRACE - sent);
+            return new Call.Command(arguments, replicasMs + (longestMs < left ? longestMs : last), true);
         }
-        long silent = blockMs + Call.SHORT_MS + replicasMs;
-        return new Call.Command(request.acquire(owner, blockMs, session), Math.min(silent, last), last < silent);
+        return Call.blocking(blockMs -> request.acquire(owner, blockMs, session), until, longestMs, replicasMs);
     }
 
     /** If the request is given up, waits for a limited time until that is done. */

@@ -3,7 +3,10 @@ package so.lock;
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.NANOSECONDS;
 
+import java.nio.charset.Charset;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import so.lock.Connections.Connection;
 import so.lock.internal.LinkException;
@@ -61,6 +64,7 @@ final class Call {
     private volatile Connection connection;
     private boolean checks;
     private boolean once;
+    private Charset charset = StandardCharsets.UTF_8;
     private String node;
     private String target;
     private boolean asking;
@@ -99,9 +103,40 @@ final class Call {
         return checking();
     }
 
+    /** Words and replies are Strings of bytes, as {@link Texts#binary} makes them. */
+    Call binary() {
+        charset = StandardCharsets.ISO_8859_1;
+        return this;
+    }
+
     /** The address of the server, for texts. */
     String address() {
         return connections.address(node == null ? connections.knownNode(key) : node);
+    }
+
+    /** When a wait ends, by nanoTime; negative: it has no limit. */
+    static long until(long waitMs) {
+        return System.nanoTime() + (waitMs < 0 ? NO_LIMIT : Math.min(MILLISECONDS.toNanos(waitMs), NO_LIMIT));
+    }
+
+    /**
+     * The next blocking call of a wait.
+     *
+     * @param words the command that blocks for that many ms; negative: it does not block
+     * @param until when the wait ends, by nanoTime
+     * @param longestMs how long one call blocks at most
+     * @param extraMs how much longer the reply to a call may take
+     */
+    static Command blocking(LongFunction<List<String>> words, long until, long longestMs, long extraMs) {
+        long now = System.nanoTime();
+        long left = NANOSECONDS.toMillis(until - now + 999_999);
+        long last = NANOSECONDS.toMillis(until + GRACE - now) + extraMs;
+        if (left <= 0) {
+            return new Command(words.apply(-1), last, true);
+        }
+        long blockMs = Math.min(left, longestMs);
+        long silent = blockMs + SHORT_MS + extraMs;
+        return new Command(words.apply(blockMs), Math.min(silent, last), last < silent);
     }
 
     /** Sends a short command, and repeats it while nanoTime is before {@code until}. */
@@ -223,7 +258,7 @@ final class Call {
         long sent = System.nanoTime();
         try {
             int timeoutMs = (int) Math.max(1, Math.min(command.timeoutMs, Integer.MAX_VALUE));
-            Object reply = used.line.send(timeoutMs, command.arguments, onInterrupt);
+            Object reply = used.line.send(timeoutMs, command.arguments, charset, onInterrupt);
             connections.outageEnded(used.node);
             return reply;
         } catch (LinkException e) {

@@ -28,6 +28,14 @@ public final class LockOptions {
         return ms;
     }
 
+    /** Checks a time to wait, and returns it in ms. */
+    static long checkWait(Duration wait) {
+        if (wait.isNegative()) {
+            throw new IllegalArgumentException("wait must not be negative, not " + Texts.seconds(Texts.ms(wait)));
+        }
+        return Texts.ms(wait);
+    }
+
     LockOptions with(Consumer<LockOptions> change) {
         LockOptions copy = new LockOptions();
         copy.leaseMs = leaseMs;

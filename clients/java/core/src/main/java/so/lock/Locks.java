@@ -155,6 +155,19 @@ public final class Locks implements AutoCloseable {
         return semaphore(key, limit, LockOptions.DEFAULT);
     }
 
+    /** A latch: {@code LATCH.SET}, {@code LATCH.DOWN} and {@code LATCH.WAIT}. */
+    public DistributedCountDownLatch countDownLatch(String key) {
+        return new DistributedCountDownLatch(this, key);
+    }
+
+    /**
+     * Elements that are pushed to a list when they are due: {@code DELAY.PUSH}. In a cluster the name of the list has a
+     * hash tag, or no braces.
+     */
+    public DelayedQueue delayedQueue(String list) {
+        return new DelayedQueue(this, list);
+    }
+
     private DistributedLock lock(Request request) {
         String name = String.join("\0", request.keys()) + "\0\0" + String.join("\0", request.modes());
         return new DistributedLock(this, request, name, 0);
@@ -207,11 +220,7 @@ public final class Locks implements AutoCloseable {
 
     /** The same for a hold that is bound to no thread. */
     Hold acquire(Request request, Duration wait) throws InterruptedException, NotAcquiredException {
-        if (wait.isNegative()) {
-            String text = Texts.seconds(Texts.ms(wait));
-            throw new IllegalArgumentException("wait must not be negative, not " + text);
-        }
-        Acquisition acquisition = acquisition(request, Texts.ms(wait));
+        Acquisition acquisition = acquisition(request, LockOptions.checkWait(wait));
         Hold hold = hold(acquisition, request, true, null);
         if (hold == null) {
             throw acquisition.notAcquired();

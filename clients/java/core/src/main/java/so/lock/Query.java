@@ -10,8 +10,14 @@ import so.lock.internal.ServerException;
  * Short commands for a key, which the program itself requests. They have 2 seconds.
  *
  * @param named what the commands are about, in texts
+ * @param binary whether words and replies are as in {@link Texts#binary}
  */
-record Query(Locks locks, String named, String key) {
+record Query(Locks locks, String named, String key, boolean binary) {
+    /** For words that are texts. */
+    Query(Locks locks, String named, String key) {
+        this(locks, named, key, false);
+    }
+
     /** Sends a command, and repeats it after a lost connection. */
     Object send(List<String> words) {
         return send(new Call(locks.connections, key), words);
@@ -23,6 +29,9 @@ record Query(Locks locks, String named, String key) {
     }
 
     private Object send(Call call, List<String> words) {
+        if (binary) {
+            call.binary();
+        }
         long until = System.nanoTime() + MILLISECONDS.toNanos(Call.SHORT_MS);
         try {
             return call.send(() -> Call.within(words, until), until - Call.GRACE);

@@ -185,7 +185,7 @@ record Request(Kind kind, List<String> keys, List<String> modes, int limit, int 
         };
     }
 
-    private static List<String> words(List<List<String>> parts) {
+    static List<String> words(List<List<String>> parts) {
         List<String> words = new ArrayList<>();
         for (List<String> part : parts) {
             words.addAll(part);

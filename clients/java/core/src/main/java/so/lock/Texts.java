@@ -1,6 +1,7 @@
 package so.lock;
 
 import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -23,6 +24,26 @@ final class Texts {
     static long ms(Duration time) {
         boolean fits = Math.abs(time.getSeconds()) <= LONGEST_S;
         return fits ? time.toMillis() : Long.signum(time.getSeconds()) * LONGEST_S * 1_000;
+    }
+
+    /** Bytes as a String of characters up to 255, so that no byte is lost. */
+    static String binary(byte[] bytes) {
+        return new String(bytes, StandardCharsets.ISO_8859_1);
+    }
+
+    /** The same for the bytes of a text in UTF-8. */
+    static String binary(String text) {
+        return binary(text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** The bytes of a {@link #binary} String. */
+    static byte[] bytes(String binary) {
+        return binary.getBytes(StandardCharsets.ISO_8859_1);
+    }
+
+    /** The bytes of a {@link #binary} String as text in UTF-8. */
+    static String text(String binary) {
+        return new String(bytes(binary), StandardCharsets.UTF_8);
     }
 
     static String quoted(List<String> keys) {

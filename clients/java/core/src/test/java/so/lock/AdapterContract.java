@@ -1,11 +1,13 @@
 package so.lock;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -103,7 +105,7 @@ public abstract class AdapterContract {
         command("LOCK.ACQUIRE", "a", "me");
         Connection connection = connection();
         // If this command arrives late, when the lock is free, it acquires nothing.
-        assertThrows(LinkException.class, () -> connection.line.send(50, List.of("LOCK.WATCH", "a", "me", "BLOCK", "0"), null));
+        assertThrows(LinkException.class, () -> connection.line.send(50, List.of("LOCK.WATCH", "a", "me", "BLOCK", "0"), StandardCharsets.UTF_8, null));
         locks.connections.drop(connection);
         command("LOCK.RELEASE", "a", "me");
     }
@@ -115,7 +117,7 @@ public abstract class AdapterContract {
         AtomicReference<Throwable> end = new AtomicReference<>();
         Thread sender = new Thread(() -> {
             try {
-                connection.line.send(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), null);
+                connection.line.send(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), StandardCharsets.UTF_8, null);
             } catch (LinkException | ServerException e) {
                 end.set(e);
             }
@@ -134,9 +136,9 @@ public abstract class AdapterContract {
     @Test
     void aConnectionThatTheServerClosesIsALostLink() throws Exception {
         Connection connection = connection();
-        Object id = connection.line.send(SHORT_MS, List.of("CLIENT", "ID"), null);
+        Object id = connection.line.send(SHORT_MS, List.of("CLIENT", "ID"), StandardCharsets.UTF_8, null);
         command("CLIENT", "KILL", "ID", id.toString());
-        assertThrows(LinkException.class, () -> connection.line.send(SHORT_MS, List.of("PING"), null));
+        assertThrows(LinkException.class, () -> connection.line.send(SHORT_MS, List.of("PING"), StandardCharsets.UTF_8, null));
         locks.connections.drop(connection);
     }
 
@@ -149,7 +151,7 @@ public abstract class AdapterContract {
         AtomicReference<Boolean> flag = new AtomicReference<>();
         Thread sender = new Thread(() -> {
             try {
-                reply.set(connection.line.send(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), reported::countDown));
+                reply.set(connection.line.send(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), StandardCharsets.UTF_8, reported::countDown));
             } catch (LinkException | ServerException e) {
                 reply.set(e);
             }
@@ -236,6 +238,42 @@ public abstract class AdapterContract {
             assertThrows(NotHeldException.class, hold::release);
         }
         assertFalse(locks.lock("a").isLocked());
+    }
+
+    @Test
+    void aLatch() throws Exception {
+        DistributedCountDownLatch latch = locks.countDownLatch("a");
+        latch.set(2);
+        assertEquals(1, latch.countDown());
+        assertFalse(latch.await(10, TimeUnit.MILLISECONDS));
+        assertEquals(1, latch.getCount());
+        Thread counter = new Thread(latch::countDown);
+        counter.start();
+        latch.await();
+        counter.join();
+        assertEquals(0, latch.getCount());
+    }
+
+    @Test
+    void aQueueOfBytes() throws Exception {
+        DelayedQueue queue = locks.delayedQueue("a");
+        byte[] bytes = {(byte) 0xff, 0, (byte) 0xc3};
+        queue.push("é", Duration.ofHours(1), "later");
+        assertEquals("é", queue.list().get(0).value());
+        assertTrue(queue.cancel("later"));
+        assertFalse(queue.cancel("later"));
+        queue.push(bytes, Duration.ofMillis(1));
+        AtomicReference<byte[]> got = new AtomicReference<>();
+        assertThrows(InterruptedException.class, () -> queue.consume(job -> {
+            got.set(job.bytes());
+            if (job.tries() == 1) {
+                throw new IllegalStateException("the first time");
+            }
+            Thread.currentThread().interrupt();
+        }, ConsumeOptions.DEFAULT.withBackoff(Duration.ofMillis(1))));
+        assertArrayEquals(bytes, got.get());
+        assertEquals(List.of(), queue.list());
+        assertEquals(0L, command("EXISTS", "{a}:taken", "{a}:failed"));
     }
 
     @Test

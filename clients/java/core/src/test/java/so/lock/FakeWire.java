@@ -1,5 +1,6 @@
 package so.lock;
 
+import java.nio.charset.Charset;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -170,7 +171,7 @@ final class FakeWire implements Wire {
         }
 
         @Override
-        public Object send(int timeoutMs, List<String> words, Runnable onInterrupt)
+        public Object send(int timeoutMs, List<String> words, Charset charset, Runnable onInterrupt)
                 throws LinkException, ServerException {
             Thread sender = Thread.currentThread();
             Received one = new Received(node, List.copyOf(words), sender);

@@ -2,6 +2,8 @@ package so.lock.conformance;
 
 import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
+import java.util.List;
+import so.lock.DelayedQueue;
 import so.lock.LockInfo;
 
 /** The fields of answers. */
@@ -24,6 +26,18 @@ final class Answers {
         }
         answer.add("holders", holders);
         answer.add("waiters", waiters);
+        return answer;
+    }
+
+    static JsonObject items(List<DelayedQueue.Element> elements) {
+        JsonArray items = new JsonArray();
+        for (DelayedQueue.Element element : elements) {
+            JsonObject item = Requests.field("item", element.id());
+            item.addProperty("value", element.value());
+            items.add(item);
+        }
+        JsonObject answer = new JsonObject();
+        answer.add("items", items);
         return answer;
     }
 

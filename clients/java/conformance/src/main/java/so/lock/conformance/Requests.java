@@ -14,6 +14,8 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import so.lock.DelayedQueue;
+import so.lock.DistributedCountDownLatch;
 import so.lock.Hold;
 import so.lock.Locks;
 
@@ -61,6 +63,14 @@ final class Requests implements AutoCloseable {
             case "renew" -> renew(request);
             case "guard" -> guard(request);
             case "reenter" -> reenter(request);
+            case "latch_set" -> setLatch(request);
+            case "latch_down" -> field("left", latch(request).countDown(request.get("by").getAsLong()));
+            case "latch_count" -> field("count", latch(request).getCount());
+            case "latch_wait" -> field("open", cancellable(request, () -> await(latch(request), wait(request))));
+            case "delay_push" -> push(request);
+            case "delay_cancel" -> field("cancelled", queue(request).cancel(text(request, "item", "")));
+            case "delay_list" -> Answers.items(queue(request).list());
+            case "consume" -> cancellable(request, () -> Consumption.run(queue(request), request, events, latchOf(request)));
             case "ping" -> ping(request);
             default -> throw new IllegalArgumentException("no such request: " + request);
         };
@@ -85,26 +95,38 @@ final class Requests implements AutoCloseable {
     private JsonObject acquire(JsonObject request) throws InterruptedException, TimeoutException {
         String name = text(request, "as", "");
         Locks locks = user(request).locks();
-        acquiring.put(name, Thread.currentThread());
-        Hold hold;
-        try {
-            Spec spec = spec(request);
+        Spec spec = spec(request);
+        Hold hold = cancellable(request, () -> {
             AtomicReference<Hold> same = new AtomicReference<>(); // as in a program: the listener refers to the hold
-            hold = spec.acquire(locks, wait(request), spec.watched() ? lost -> {
+            Hold acquired = spec.acquire(locks, wait(request), spec.watched() ? lost -> {
                 same.set(lost);
                 reportLoss(name, spec.failing());
             } : null);
-            same.set(hold);
-            holds.put(name, hold);
+            same.set(acquired);
+            holds.put(name, acquired);
+            return acquired;
+        });
+        JsonObject answer = field("owner", hold.owner());
+        answer.addProperty("token", hold.token().isPresent() ? hold.token().getAsLong() : null);
+        return answer;
+    }
+
+    private interface Waiting<T> {
+        T run() throws InterruptedException, TimeoutException;
+    }
+
+    /** Waits so that {@code cancel} can end it. */
+    private <T> T cancellable(JsonObject request, Waiting<T> waiting) throws InterruptedException, TimeoutException {
+        String name = text(request, "as", "");
+        acquiring.put(name, Thread.currentThread());
+        try {
+            return waiting.run();
         } finally {
             synchronized (acquiring) {
                 acquiring.remove(name);
                 Thread.interrupted(); // of a cancel that came too late
             }
         }
-        JsonObject answer = field("owner", hold.owner());
-        answer.addProperty("token", hold.token().isPresent() ? hold.token().getAsLong() : null);
-        return answer;
     }
 
     private void reportLoss(String name, boolean failing) {
@@ -164,9 +186,11 @@ final class Requests implements AutoCloseable {
     }
 
     private JsonObject within(JsonObject request) throws InterruptedException, TimeoutException {
-        CountDownLatch left = new CountDownLatch(yes(request, "until") ? 1 : 0);
+        CountDownLatch left = latchOf(request);
+        if (!yes(request, "until")) {
+            left.countDown();
+        }
         CountDownLatch stopped = new CountDownLatch(1);
-        bodies.put(request.get("id").toString(), left);
         try (Hold hold = spec(request).acquire(user(request).locks(), wait(request),
                 yes(request, "stop") ? lost -> stopped.countDown() : null)) {
             reportInside(request, hold.owner());
@@ -208,8 +232,7 @@ final class Requests implements AutoCloseable {
 
     /** Acquires a lock in one thread, each time inside the one before. */
     private JsonObject reenter(JsonObject request) throws InterruptedException, TimeoutException {
-        CountDownLatch left = new CountDownLatch(1);
-        bodies.put(request.get("id").toString(), left);
+        CountDownLatch left = latchOf(request);
         Deque<Spec.Entry> entries = new ArrayDeque<>();
         JsonObject answer = new JsonObject();
         answer.add("owners", new JsonArray());
@@ -224,6 +247,48 @@ final class Requests implements AutoCloseable {
             entries.forEach(entry -> entry.leaving().run());
         }
         return answer;
+    }
+
+    private JsonObject setLatch(JsonObject request) {
+        long count = request.get("count").getAsLong();
+        int lease = number(request, "lease_ms", Integer.MIN_VALUE);
+        if (lease == Integer.MIN_VALUE) {
+            latch(request).set(count);
+        } else {
+            latch(request).set(count, Duration.ofMillis(lease));
+        }
+        return new JsonObject();
+    }
+
+    private static boolean await(DistributedCountDownLatch latch, Long waitMs) throws InterruptedException {
+        if (waitMs != null) {
+            return latch.await(Duration.ofMillis(waitMs));
+        }
+        latch.await();
+        return true;
+    }
+
+    private DistributedCountDownLatch latch(JsonObject request) {
+        return user(request).locks().countDownLatch(text(request, "key", ""));
+    }
+
+    private JsonObject push(JsonObject request) {
+        String value = text(request, "value", "");
+        Duration delay = Duration.ofMillis(request.get("delay_ms").getAsLong());
+        String item = text(request, "item", null);
+        DelayedQueue queue = queue(request);
+        return field("item", item == null ? queue.push(value, delay) : queue.push(value, delay, item));
+    }
+
+    private DelayedQueue queue(JsonObject request) {
+        return user(request).locks().delayedQueue(text(request, "queue", ""));
+    }
+
+    /** What {@code leave} opens for this request. */
+    private CountDownLatch latchOf(JsonObject request) {
+        CountDownLatch left = new CountDownLatch(1);
+        bodies.put(request.get("id").toString(), left);
+        return left;
     }
 
     private JsonObject leave(JsonObject request) {

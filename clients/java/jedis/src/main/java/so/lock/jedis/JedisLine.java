@@ -3,7 +3,7 @@ package so.lock.jedis;
 import java.io.IOException;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.spi.AbstractInterruptibleChannel;
-import java.nio.charset.StandardCharsets;
+import java.nio.charset.Charset;
 import java.util.List;
 import java.util.stream.Stream;
 import redis.clients.jedis.CommandArguments;
@@ -24,12 +24,13 @@ final class JedisLine implements Line {
     }
 
     @Override
-    public Object send(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException {
+    public Object send(int timeoutMs, List<String> words, Charset charset, Runnable onInterrupt)
+            throws LinkException, ServerException {
         Reading reading = new Reading(onInterrupt);
         reading.enter();
         try {
             connection.setSoTimeout(timeoutMs);
-            return reply(connection.executeCommand(arguments(words)));
+            return reply(connection.executeCommand(arguments(words, charset)), charset);
         } catch (JedisDataException e) {
             throw new ServerException(e.getMessage());
         } catch (RuntimeException e) {
@@ -50,28 +51,28 @@ final class JedisLine implements Line {
         }
     }
 
-    private static CommandArguments arguments(List<String> words) {
-        byte[] name = words.get(0).getBytes(StandardCharsets.UTF_8);
+    private static CommandArguments arguments(List<String> words, Charset charset) {
+        byte[] name = words.get(0).getBytes(charset);
         ProtocolCommand command = () -> name;
         CommandArguments arguments = new CommandArguments(command);
         for (String word : words.subList(1, words.size())) {
-            arguments.add(word);
+            arguments.add(word.getBytes(charset));
         }
         return arguments;
     }
 
-    private static Object reply(Object reply) {
+    private static Object reply(Object reply, Charset charset) {
         if (reply instanceof byte[] bytes) {
-            return new String(bytes, StandardCharsets.UTF_8);
+            return new String(bytes, charset);
         }
-        return reply instanceof List<?> list ? list.stream().flatMap(JedisLine::elements).toList() : reply;
+        return reply instanceof List<?> list ? list.stream().flatMap(one -> elements(one, charset)).toList() : reply;
     }
 
     /** In RESP3 a map is a list of pairs. Stream.toList allows null. */
-    private static Stream<Object> elements(Object element) {
+    private static Stream<Object> elements(Object element, Charset charset) {
         return element instanceof KeyValue<?, ?> pair
-                ? Stream.of(reply(pair.getKey()), reply(pair.getValue()))
-                : Stream.of(reply(element));
+                ? Stream.of(reply(pair.getKey(), charset), reply(pair.getValue(), charset))
+                : Stream.of(reply(element, charset));
     }
 
     /** The JDK's mechanism to be notified of an interrupt: a thread that reads from a socket is not. */

@@ -9,6 +9,7 @@ import io.lettuce.core.output.NestedMultiOutput;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import java.nio.ByteBuffer;
+import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -29,13 +30,15 @@ final class LettuceLine implements Line {
     }
 
     @Override
-    public Object send(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException {
+    public Object send(int timeoutMs, List<String> words, Charset charset, Runnable onInterrupt)
+            throws LinkException, ServerException {
+        StringCodec codec = charset == StandardCharsets.UTF_8 ? StringCodec.UTF8 : new StringCodec(charset);
         try {
-            CommandArgs<String, String> arguments = new CommandArgs<>(StringCodec.UTF8);
+            CommandArgs<String, String> arguments = new CommandArgs<>(codec);
             for (String word : words.subList(1, words.size())) {
                 arguments.addValue(word); // add(String) is ASCII in Lettuce 6
             }
-            RedisFuture<Object> reply = connection.async().dispatch(new Word(words.get(0)), new Reply(), arguments);
+            RedisFuture<Object> reply = connection.async().dispatch(new Word(words.get(0)), new Reply(codec), arguments);
             return await(reply, timeoutMs, onInterrupt);
         } catch (ExecutionException e) {
             throw LettuceWire.failure(e.getCause());
@@ -90,8 +93,8 @@ final class LettuceLine implements Line {
     private static final class Reply extends CommandOutput<String, String, Object> {
         private NestedMultiOutput<String, String> list;
 
-        Reply() {
-            super(StringCodec.UTF8, null);
+        Reply(StringCodec codec) {
+            super(codec, null);
         }
 
         @Override
@@ -118,9 +121,23 @@ final class LettuceLine implements Line {
         }
 
         @Override
+        public void set(double number) {
+            if (list != null) {
+                list.set(number);
+            } else {
+                output = number;
+            }
+        }
+
+        @Override
+        public void set(boolean value) {
+            set(value ? 1 : 0);
+        }
+
+        @Override
         public void multi(int count) {
             if (list == null) {
-                list = new NestedMultiOutput<>(StringCodec.UTF8);
+                list = new NestedMultiOutput<>(codec);
             }
             list.multi(count);
         }
