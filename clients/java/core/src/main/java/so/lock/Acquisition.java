@@ -16,7 +16,7 @@ import so.lock.internal.ServerException;
 /**
  * One acquisition: blocking calls on a connection of its own, and, if it is given up, the removal of all that is left.
  */
-final class Acquisition {
+final class Acquisition implements Locks.Work {
     private static final long SOON_MS = 5;
     private static final long LATER = MILLISECONDS.toNanos(Call.LATER_MS);
     private static final long NAMED = 90_000_000; // ns
@@ -31,23 +31,24 @@ final class Acquisition {
     private final Call call;
     private final AtomicReference<CompletableFuture<Void>> givenUp = new AtomicReference<>();
     private volatile boolean interrupted;
+    private boolean abandoned;
+    private boolean ended;
     /** When the granted request was sent, by nanoTime. */
     long sent;
     /** Why {@link #run} returned null: the last error of the connection; null if another owner holds the lock. */
     RuntimeException failure;
 
     /**
-     * @param waitMs how long to wait; 0: do not wait, negative: no limit
      * @param session whether the hold is bound to the connection, which {@link #connection} then returns
      */
-    Acquisition(Locks locks, Request request, String owner, boolean session, long waitMs) {
+    Acquisition(Locks locks, Request request, String owner, boolean session, Attempt attempt) {
         this.locks = locks;
         this.request = request;
         this.owner = owner;
         this.session = session;
+        this.waitMs = attempt.waitMs();
         this.unlimited = waitMs < 0;
-        this.waitMs = waitMs;
-        this.until = Call.until(waitMs);
+        this.until = attempt.until();
         boolean isShort = waitMs == 0 && !session && request.options().replicas == 0;
         this.call = new Call(locks.connections, request.key(), isShort, request.named(), null, List.of());
     }
@@ -81,6 +82,7 @@ final class Acquisition {
         } catch (InterruptedException e) {
             interrupted = true;
         }
+        boolean cancelled = end();
         try {
             // a request that was never sent needs no cancellation; close() may have found nothing to give up yet
             if (reply == null ? call.isDoubtful() : locks.closed) {
@@ -92,6 +94,8 @@ final class Acquisition {
                 throw new InterruptedException();
             } else if (locks.closed) {
                 throw new LockException.Closed();
+            } else if (cancelled) {
+                return null;
             } else if (failure != null && (refused || waitMs == 0 || System.nanoTime() - until < 0)) {
                 throw failure;
             }
@@ -128,9 +132,24 @@ final class Acquisition {
     }
 
     /** Ends the wait because the locks are closed; the future completes when nothing is left on the server. */
-    CompletableFuture<Void> abandon() {
+    @Override
+    public CompletableFuture<Void> abandon() {
         giveUp();
         return givenUp.get();
+    }
+
+    /** Ends the wait as if its time had passed, unless it has ended. */
+    synchronized void stop() {
+        if (!ended) {
+            abandoned = true;
+            giveUp();
+        }
+    }
+
+    /** The wait has ended; true if it was stopped before. */
+    private synchronized boolean end() {
+        ended = true;
+        return abandoned;
     }
 
     /** The connection to which a session is bound; it belongs to the caller from now on. */

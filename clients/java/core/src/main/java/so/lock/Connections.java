@@ -13,6 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
 import so.lock.internal.Line;
 import so.lock.internal.LinkException;
 import so.lock.internal.ServerException;
@@ -119,6 +120,34 @@ final class Connections {
     String knownNode(String key) {
         String node = wire.node(key);
         return node == null ? "" : node;
+    }
+
+    /** The slot of a key in a cluster; otherwise 0. */
+    int slot(String key) {
+        return wire.slot(key);
+    }
+
+    /** The name by which the servers of all programs are ordered; it may be known only after connecting. */
+    String name(String lock, String key, Attempt attempt) throws LinkException, ServerException, InterruptedException {
+        while (wire.name() == null) {
+            Call call = new Call(this, key, true, lock, null, List.of());
+            Supplier<Call.Command> ping = () -> Call.within(List.of("PING"), attempt.until() + Call.GRACE);
+            try {
+                if (attempt.interruptible()) {
+                    call.send(ping, attempt.until(), call::disconnect);
+                } else {
+                    Call.uninterrupted(() -> call.send(ping, attempt.until(), null));
+                }
+            } catch (LinkException e) {
+                if (attempt.interruptible() && Thread.interrupted()) {
+                    throw new InterruptedException();
+                }
+                throw e;
+            } finally {
+                call.giveBack();
+            }
+        }
+        return wire.name();
     }
 
     /** The name of the node that serves a key; if it is not known, it is queried until then. */

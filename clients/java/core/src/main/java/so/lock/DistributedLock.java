@@ -15,14 +15,14 @@ public final class DistributedLock implements Lock {
     private static final String NOT_BY_THIS_THREAD = "this thread has not locked it";
 
     private final Locks locks;
-    private final Request request;
+    private final Target target;
     private final String name;
     private final int mode;
 
     /** @param mode 0, or 1 for the second mode of a read-write lock */
-    DistributedLock(Locks locks, Request request, String name, int mode) {
+    DistributedLock(Locks locks, Target target, String name, int mode) {
         this.locks = locks;
-        this.request = request;
+        this.target = target;
         this.name = name;
         this.mode = mode;
     }
@@ -64,18 +64,17 @@ public final class DistributedLock implements Lock {
     public void unlock() {
         ThreadHold held = held();
         if (held == null || held.count(mode) == 0) {
-            throw new NotHeldException(request.named(), NOT_BY_THIS_THREAD);
+            throw new NotHeldException(target.named(), NOT_BY_THIS_THREAD);
         }
         held.add(mode, -1);
         if (held.count(mode) > 0) {
             return;
         }
-        if (held.total() > 0) {
-            held.hold.holding.releaseOnly(request);
-            return;
+        boolean last = held.total() == 0;
+        if (last) {
+            locks.threads.remove(place());
         }
-        locks.threads.remove(place());
-        held.hold.releaseLast(request);
+        target.unlock(held.hold, last);
     }
 
     /** Not supported. */
@@ -94,12 +93,12 @@ public final class DistributedLock implements Lock {
      * @throws LockException if it was refused
      */
     public Hold acquireHold(Duration wait) throws InterruptedException, NotAcquiredException {
-        return locks.acquire(request, wait);
+        return target.acquire(Attempt.of(wait));
     }
 
     /** {@link #acquireHold(Duration)} without a limit. */
     public Hold acquireHold() throws InterruptedException {
-        return locks.tryAcquire(request, NO_LIMIT, true, null);
+        return target.tryAcquire(Attempt.silent(NO_LIMIT, true));
     }
 
     /**
@@ -109,7 +108,7 @@ public final class DistributedLock implements Lock {
      */
     public Hold currentHold() {
         if (getHoldCount() == 0) {
-            throw new NotHeldException(request.named(), NOT_BY_THIS_THREAD);
+            throw new NotHeldException(target.named(), NOT_BY_THIS_THREAD);
         }
         return held().hold;
     }
@@ -131,12 +130,12 @@ public final class DistributedLock implements Lock {
      * @throws LockException if the server refuses
      */
     public boolean isLocked() {
-        return LockInfo.isLocked(locks, request);
+        return target.isLocked();
     }
 
     /** Who holds it and who waits for it. It is answered within 2 seconds. */
     public LockInfo info() {
-        return LockInfo.of(locks, request);
+        return target.info();
     }
 
     /**
@@ -146,7 +145,7 @@ public final class DistributedLock implements Lock {
      * @return whether it was held
      */
     public boolean forceUnlock() {
-        return LockInfo.force(locks, request);
+        return target.force();
     }
 
     private boolean enter(long waitMs, boolean interruptible) throws InterruptedException {
@@ -154,22 +153,32 @@ public final class DistributedLock implements Lock {
             throw new InterruptedException();
         }
         ThreadHold held = held();
+        Attempt attempt = Attempt.byThread(waitMs, interruptible);
         if (held == null) {
-            Hold hold = locks.tryAcquire(request, waitMs, interruptible, Thread.currentThread());
+            Hold hold = target.tryAcquire(attempt);
             if (hold == null) {
                 return false;
             }
             held = new ThreadHold(hold);
             locks.threads.put(place(), held);
         } else if (held.hold.isLost()) {
-            throw new NotHeldException(request.named(), "it was lost, and this thread must unlock it first");
-        } else if (held.count(mode) > 0 && request.options().fenced && held.hold.token().isEmpty()) {
+            throw new NotHeldException(target.named(), "it was lost, and this thread must unlock it first");
+        } else if (held.count(mode) > 0 && target.fenced() && held.hold.token().isEmpty()) {
             throw new IllegalArgumentException("fenced: this thread holds it without a fencing token");
-        } else if (held.count(mode) == 0 && !locks.extend(held.hold.holding, request, waitMs, interruptible)) {
+        } else if (held.count(mode) == 0 && !target.extend(held.hold, attempt)) {
             return false;
         }
         held.add(mode, 1);
         return true;
+    }
+
+    Target target() {
+        return target;
+    }
+
+    /** What only objects for the same lock have in common. */
+    String name() {
+        return locks.number + "\0" + name;
     }
 
     private ThreadHold held() {

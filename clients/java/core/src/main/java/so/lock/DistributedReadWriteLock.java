@@ -14,8 +14,8 @@ public final class DistributedReadWriteLock implements ReadWriteLock {
     DistributedReadWriteLock(Locks locks, String key, LockOptions options) {
         LockOptions reading = options.with(copy -> copy.fenced = false);
         String name = "read-write\0" + key;
-        read = new DistributedLock(locks, Request.of(Request.Kind.READ, key, reading), name, 0);
-        write = new DistributedLock(locks, Request.of(Request.Kind.WRITE, key, options), name, 1);
+        read = new DistributedLock(locks, new Single(locks, Request.of(Request.Kind.READ, key, reading)), name, 0);
+        write = new DistributedLock(locks, new Single(locks, Request.of(Request.Kind.WRITE, key, options)), name, 1);
     }
 
     /** The lock for readers, of which many may hold it. It has no fencing token. */

@@ -27,7 +27,7 @@ public final class DistributedSemaphore {
         this.key = key;
         this.limit = limit;
         this.options = options;
-        request(1);
+        target(1); // checks the options
     }
 
     /** Acquires one permit, without a limit of the wait. */
@@ -104,12 +104,12 @@ public final class DistributedSemaphore {
      * @throws NotAcquiredException if they could not be acquired in time
      */
     public Hold acquireHold(int permits, Duration wait) throws InterruptedException, NotAcquiredException {
-        return locks.acquire(request(permits), wait);
+        return target(permits).acquire(Attempt.of(wait));
     }
 
     /** {@link #acquireHold(int, Duration)} without a limit. */
     public Hold acquireHold(int permits) throws InterruptedException {
-        return locks.tryAcquire(request(permits), NO_LIMIT, true, null);
+        return target(permits).tryAcquire(Attempt.silent(NO_LIMIT, true));
     }
 
     /**
@@ -118,12 +118,12 @@ public final class DistributedSemaphore {
      * @throws LockException if the server refuses
      */
     public boolean isLocked() {
-        return LockInfo.isLocked(locks, request(1));
+        return target(1).isLocked();
     }
 
     /** Who holds it and who waits for it. It is answered within 2 seconds. */
     public LockInfo info() {
-        return LockInfo.of(locks, request(1));
+        return target(1).info();
     }
 
     /**
@@ -133,15 +133,20 @@ public final class DistributedSemaphore {
      * @return whether it was held
      */
     public boolean forceUnlock() {
-        return LockInfo.force(locks, request(1));
+        return target(1).force();
     }
 
-    private Request request(int permits) {
-        return new Request(Request.Kind.SEMAPHORE, List.of(key), List.of(), limit, permits, options);
+    /** These permits as a lock, whose {@code lock()} acquires all of them: also for {@link Locks#multiLock}. */
+    public DistributedLock asLock(int permits) {
+        return new DistributedLock(locks, target(permits), "semaphore\0" + key + "\0" + limit + "\0" + permits, 0);
+    }
+
+    private Single target(int permits) {
+        return new Single(locks, new Request(Request.Kind.SEMAPHORE, List.of(key), List.of(), limit, permits, options));
     }
 
     private boolean take(int permits, long waitMs, boolean interruptible) throws InterruptedException {
-        Hold hold = locks.tryAcquire(request(permits), waitMs, interruptible, null);
+        Hold hold = target(permits).tryAcquire(Attempt.silent(waitMs, interruptible));
         if (hold == null) {
             return false;
         }
@@ -156,7 +161,7 @@ public final class DistributedSemaphore {
         Deque<Permits> removed = new ArrayDeque<>();
         synchronized (acquired) {
             if (acquired.stream().mapToLong(Permits::count).sum() < count) {
-                throw new NotHeldException(request(1).named(), "not that many permits were acquired");
+                throw new NotHeldException(target(1).named(), "not that many permits were acquired");
             }
             for (int left = count; left > 0; left -= removed.getLast().count) {
                 Permits first = acquired.removeFirst();

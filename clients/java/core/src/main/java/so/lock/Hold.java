@@ -13,39 +13,47 @@ import java.util.function.Consumer;
  * that is garbage-collected is released, with a warning in the log.
  */
 public final class Hold implements AutoCloseable {
-    final Holding holding;
+    final Held held;
     final Consumer<Hold> listener; // null: none
     private final Cleaner.Cleanable forgotten;
 
-    Hold(Holding holding, Consumer<Hold> listener) {
-        this.holding = holding;
+    Hold(Held held, Consumer<Hold> listener) {
+        this.held = held;
         this.listener = listener;
-        this.forgotten = Locks.CLEANER.register(this, holding::forgotten);
+        this.forgotten = Locks.CLEANER.register(this, held::forgotten);
     }
 
-    /** The owner's name on the server, {@code host:pid:random}; an argument of {@code LOCK.GUARD}. */
+    /**
+     * The owner's name on the server, {@code host:pid:random}; an argument of {@code LOCK.GUARD}. Of a lock that consists
+     * of several, the owner of the first.
+     */
     public String owner() {
-        return holding.owner;
+        return held.owner();
     }
 
     /** The key; the first one of a multi-key lock. */
     public String key() {
-        return holding.request.key();
+        return held.keys().get(0);
     }
 
     /** All keys. */
     public List<String> keys() {
-        return holding.request.keys();
+        return held.keys();
+    }
+
+    /** The holds of a lock that consists of several, in the order in which they were acquired; otherwise only this one. */
+    public List<Hold> holds() {
+        return held.parts().isEmpty() ? List.of(this) : held.parts();
     }
 
     /** The fencing token, a number that only increases for this lock; empty if none was requested. */
     public OptionalLong token() {
-        return holding.token;
+        return held.token();
     }
 
     /** How many permits of a semaphore this hold still has; 1 for a lock. */
     public int permits() {
-        return holding.permits;
+        return held.permits();
     }
 
     /**
@@ -53,7 +61,7 @@ public final class Hold implements AutoCloseable {
      * lease.
      */
     public boolean isLost() {
-        return holding.isLost();
+        return held.isLost();
     }
 
     /**
@@ -64,13 +72,13 @@ public final class Hold implements AutoCloseable {
      * @throws RuntimeException the library's, if there was no connection until the lease expired
      */
     public void release() {
-        end(holding::release);
+        end(held::release);
     }
 
     /** The same as {@link #release()}, but does nothing if it is released already. */
     @Override
     public void close() {
-        if (!holding.isReleased()) {
+        if (!held.isReleased()) {
             release();
         }
     }
@@ -81,7 +89,7 @@ public final class Hold implements AutoCloseable {
      * @throws NotHeldException as {@link #release()}
      */
     public void release(int count) {
-        end(() -> holding.release(count));
+        end(() -> held.release(count));
     }
 
     /**
@@ -90,7 +98,7 @@ public final class Hold implements AutoCloseable {
      * @throws NotHeldException if it was lost or released
      */
     public void renew() {
-        holding.renew(0);
+        held.renew(0);
     }
 
     /**
@@ -101,7 +109,7 @@ public final class Hold implements AutoCloseable {
      * @throws NotHeldException if it was lost or released
      */
     public void renew(Duration lease) {
-        holding.renew(LockOptions.checkTime("lease", lease));
+        held.renew(LockOptions.checkTime("lease", lease));
     }
 
     /**
@@ -114,19 +122,19 @@ public final class Hold implements AutoCloseable {
      * @throws LockException if the server refuses
      */
     public Object guard(String... command) {
-        return holding.guard(List.of(command));
+        return held.guard(List.of(command));
     }
 
     /** Releases the rest; for a read-write lock this may be another mode than the first one. */
     void releaseLast(Request mode) {
-        end(() -> holding.unlock(mode));
+        end(() -> ((Holding) held).unlock(mode));
     }
 
     private void end(Runnable release) {
         try {
             release.run();
         } finally {
-            if (holding.isReleased()) {
+            if (held.isReleased()) {
                 forgotten.clean();
             }
             Reference.reachabilityFence(this);
@@ -135,6 +143,6 @@ public final class Hold implements AutoCloseable {
 
     @Override
     public String toString() {
-        return holding.toString();
+        return held.toString();
     }
 }

@@ -3,7 +3,6 @@ package so.lock;
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
 import java.lang.System.Logger.Level;
-import java.lang.ref.WeakReference;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
@@ -11,13 +10,12 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.function.Consumer;
 import so.lock.Connections.Connection;
 import so.lock.internal.LinkException;
 import so.lock.internal.ServerException;
 
-/** The state of a {@link Hold}, which is kept until it is released, also if the program has forgotten the Hold. */
-final class Holding {
+/** A hold of one request. */
+final class Holding extends Held {
     static final String EXPIRED = "its lease expired";
     static final String REPORTED = "the server reported its loss";
 
@@ -33,11 +31,11 @@ final class Holding {
     final Keeper keeper;
     private final ReentrantLock lock = new ReentrantLock();
     private final List<Request> modes = new CopyOnWriteArrayList<>(); // two of a read-write lock
-    private WeakReference<Hold> object;
     private final AtomicReference<State> state = new AtomicReference<>(State.HELD);
     volatile OptionalLong token = OptionalLong.empty();
     volatile int permits;
     private volatile String why = Texts.RELEASED;
+    private volatile Runnable whenLost = () -> {};
 
     /** @param session the connection to which it is bound, or null */
     Holding(Locks locks, Request requested, String owner, Object reply, Connection session) {
@@ -57,41 +55,63 @@ final class Holding {
         }
     }
 
-    /** The object for the program, which is passed to the listener. */
-    Hold object(Consumer<Hold> listener) {
-        Hold hold = new Hold(this, listener);
-        object = new WeakReference<>(hold);
-        return hold;
+    @Override
+    Locks locks() {
+        return locks;
     }
 
+    @Override
+    String named() {
+        return request.named();
+    }
+
+    @Override
+    String owner() {
+        return owner;
+    }
+
+    @Override
+    List<String> keys() {
+        return request.keys();
+    }
+
+    @Override
+    OptionalLong token() {
+        return token;
+    }
+
+    @Override
+    int permits() {
+        return permits;
+    }
+
+    @Override
+    boolean isHeld() {
+        return state.get() == State.HELD;
+    }
+
+    @Override
     boolean isReleased() {
         return state.get() == State.RELEASED;
     }
 
+    @Override
     boolean isLost() {
         return state.get() == State.LOST || state.get() == State.HELD && keeper.isExpired();
     }
 
-    /** Releases all that is left. */
+    @Override
     void release() {
         locked(() -> release(permits));
     }
 
-    /** The program has forgotten its Hold. Runs on a thread that all Locks share. */
-    void forgotten() {
-        if (state.get() == State.HELD) {
-            inBackground(() -> {
-                Locks.LOG.log(Level.WARNING, request.named() + " was never released; it is released now");
-                close();
-            });
-        }
-    }
-
-    private void inBackground(Runnable task) {
+    @Override
+    void inBackground(Runnable task) {
         locks.workers.endings.add(locks.connections.knownNode(request.key()), task);
     }
 
-    /** Releases it in every mode, unless it was released or lost; waits for a release. Nothing is thrown. */
+    /** In every mode. */
+    @Override
     void close() {
         locked(() -> {
             try {
@@ -105,11 +125,16 @@ final class Holding {
         });
     }
 
-    /** Renews it now; {@code leaseMs} is its lease from now on, 0: as before. */
-    void renew(long leaseMs) {
+    /** Checks a lease for {@link #renew}. */
+    void checkLease(long leaseMs) {
         if (leaseMs > 0 && request.options().session) {
             throw new IllegalArgumentException("lease: a session has no lease that could be renewed");
         }
+    }
+
+    @Override
+    void renew(long leaseMs) {
+        checkLease(leaseMs);
         checkHeld();
         try {
             keeper.renew(leaseMs, System.nanoTime() + MILLISECONDS.toNanos(Call.SHORT_MS) - Call.GRACE);
@@ -124,7 +149,7 @@ final class Holding {
         }
     }
 
-    /** Runs a command on the server, if the first key is still held. */
+    @Override
     Object guard(List<String> command) {
         if (command.isEmpty()) {
             throw new IllegalArgumentException("command must not be empty");
@@ -147,7 +172,7 @@ final class Holding {
         }
     }
 
-    /** Releases some of its permits. */
+    @Override
     void release(int count) {
         locked(() -> {
             if (isReleased()) {
@@ -175,7 +200,7 @@ final class Holding {
 
     /** Releases the mode that a thread unlocked last. */
     void unlock(Request mode) {
-        locked(() -> releaseLast(mode, 1));
+        locked(() -> releaseLast(mode, mode.permits()));
     }
 
     /** Releases one of the two modes of a read-write lock; the other one stays held. */
@@ -298,17 +323,15 @@ final class Holding {
         why = reason;
         locks.holdings.remove(this);
         keeper.stop(false);
-        Hold hold = object.get();
-        if (hold != null && hold.listener != null) {
-            locks.workers.help(() -> report(hold));
-        }
+        whenLost.run();
+        report();
     }
 
-    private void report(Hold hold) {
-        try {
-            hold.listener.accept(hold);
-        } catch (RuntimeException | Error e) {
-            Locks.LOG.log(Level.ERROR, request.named() + ": error in the callback for its loss", e);
+    /** Runs this, which must not block, when it is lost, and at once if it is lost already. */
+    void whenLost(Runnable what) {
+        whenLost = what;
+        if (state.get() == State.LOST) {
+            what.run();
         }
     }
 

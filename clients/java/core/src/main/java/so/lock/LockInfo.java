@@ -13,8 +13,6 @@ import java.util.stream.Stream;
  * @param waiters the first 10 of them for each key, in the order of the queue
  */
 public record LockInfo(List<Holder> holders, long waiting, List<Waiter> waiters) {
-    private static final String WAITERS = "10";
-
     /**
      * An owner that holds a key.
      *
@@ -39,11 +37,7 @@ public record LockInfo(List<Holder> holders, long waiting, List<Waiter> waiters)
      */
     public record Waiter(String key, String owner, String mode, boolean fair, Duration waited, Optional<Duration> left) {}
 
-    /** From the server; an entry of a lock of several keys names its key. */
-    static LockInfo of(Locks locks, Request request) {
-        return merged(request.keys().stream().map(key -> of(key, query(locks, request, key, WAITERS))));
-    }
-
+    /** That of a lock which consists of these. */
     static LockInfo merged(Stream<LockInfo> parts) {
         List<LockInfo> all = parts.toList();
         return new LockInfo(
@@ -52,24 +46,8 @@ public record LockInfo(List<Holder> holders, long waiting, List<Waiter> waiters)
                 all.stream().flatMap(part -> part.waiters.stream()).toList());
     }
 
-    /** Whether any owner holds one of the keys. */
-    static boolean isLocked(Locks locks, Request request) {
-        return request.keys().stream().anyMatch(key -> !Request.holders(query(locks, request, key, "0")).isEmpty());
-    }
-
-    /** Frees every key, whoever holds it; whether one was held. Not repeated: it could end the next owner's hold. */
-    static boolean force(Locks locks, Request request) {
-        return request.keys().stream()
-                .map(key -> new Query(locks, request.named(), key).sendOnce(List.of("LOCK.FORCE", key)))
-                .filter(Long.valueOf(1)::equals)
-                .count() > 0;
-    }
-
-    private static Object query(Locks locks, Request request, String key, String count) {
-        return new Query(locks, request.named(), key).send(Request.info(key, count));
-    }
-
-    private static LockInfo of(String key, Object reply) {
+    /** From the reply to LOCK.INFO. */
+    static LockInfo of(String key, Object reply) {
         List<?> waiters = Request.field(reply, "waiters") instanceof List<?> list ? list : List.of();
         return new LockInfo(
                 Request.holders(reply).stream().map(holder -> holder(key, holder)).toList(),
@@ -89,6 +67,8 @@ public record LockInfo(List<Holder> holders, long waiting, List<Waiter> waiters)
     }
 
     private static Optional<Duration> time(Object map, String name) {
-        return Request.field(map, name) instanceof Long ms && ms >= 0 ? Optional.of(Duration.ofMillis(ms)) : Optional.empty();
+        return Request.field(map, name) instanceof Long ms && ms >= 0
+                ? Optional.of(Duration.ofMillis(ms))
+                : Optional.empty();
     }
 }

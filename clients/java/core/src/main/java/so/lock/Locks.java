@@ -8,13 +8,17 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import so.lock.Connections.Connection;
 import so.lock.internal.LinkException;
 import so.lock.internal.Wire;
@@ -28,12 +32,21 @@ import so.lock.internal.Wire;
 public final class Locks implements AutoCloseable {
     static final System.Logger LOG = System.getLogger("so.lock");
     static final Cleaner CLEANER = Cleaner.create();
+    private static final AtomicLong NUMBERS = new AtomicLong();
     private static final Duration CLOSING = Duration.ofSeconds(2);
     static final String PROCESS = host() + ":" + ProcessHandle.current().pid() + ":";
 
+    /** What lasts, and is ended when the locks are closed. */
+    interface Work {
+        /** Ends it, without blocking; the future completes when nothing is left to do. */
+        CompletableFuture<Void> abandon();
+    }
+
+    /** Different for all objects of this process. */
+    final long number = NUMBERS.incrementAndGet();
     final Workers workers = new Workers();
     final Connections connections;
-    final Set<Acquisition> running = ConcurrentHashMap.newKeySet();
+    final Set<Work> running = ConcurrentHashMap.newKeySet();
     final Set<Holding> holdings = ConcurrentHashMap.newKeySet();
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private final Cleaner.Cleanable end;
@@ -69,7 +82,8 @@ public final class Locks implements AutoCloseable {
         }
     }
 
-    private static String newOwner() {
+    /** A new one, for one acquisition. */
+    static String newOwner() {
         String random = UUID.randomUUID().toString(); // 80 of its 122 random bits
         return PROCESS + random.substring(0, 8) + random.substring(24);
     }
@@ -123,16 +137,17 @@ public final class Locks implements AutoCloseable {
     }
 
     /**
-     * A multi-key lock, all keys or none in one step: {@code LOCK.MACQUIRE}. In a cluster the keys must share a slot. A
-     * thread that holds it and locks one of its keys by {@link #lock} waits for itself: that is another lock.
+     * A multi-key lock, all keys or none in one step: {@code LOCK.MACQUIRE}. In a cluster with one step for each slot, in
+     * the order of the slots. A thread that holds it and locks one of its keys by {@link #lock} waits for itself: that is
+     * another lock.
      */
     public DistributedLock multiLock(List<String> keys, LockOptions options) {
-        return lock(Request.multi(List.copyOf(keys), List.of(), options));
+        return multiLock(Request.multi(List.copyOf(keys), List.of(), options));
     }
 
     /** A multi-key lock of read-write locks: each key is read or written. */
     public DistributedLock multiLock(MultiKeys keys, LockOptions options) {
-        return lock(keys.request(options));
+        return multiLock(keys.request(options));
     }
 
     /** {@link #multiLock(MultiKeys, LockOptions)} with {@link LockOptions#DEFAULT}. */
@@ -143,6 +158,39 @@ public final class Locks implements AutoCloseable {
     /** {@link #multiLock(List, LockOptions)} with {@link LockOptions#DEFAULT}. */
     public DistributedLock multiLock(List<String> keys) {
         return multiLock(keys, LockOptions.DEFAULT);
+    }
+
+    private DistributedLock multiLock(Request request) {
+        Combined slots = Combined.bySlot(this, request);
+        return slots.members().size() == 1 ? lock(request) : new DistributedLock(this, slots, name(request), 0);
+    }
+
+    /** {@link #multiLock(List, Consumer)} without a listener. */
+    public static DistributedLock multiLock(DistributedLock... locks) {
+        return combined(List.of(locks), null);
+    }
+
+    /**
+     * A lock that consists of locks of any kind, also of several servers. They are acquired one after the other, in an
+     * order that is the same in all programs: by the server's name, then by the slot, the key and the kind. If one is not
+     * acquired, the others are released. Cycles over several servers are not detected; the order prevents them. If one
+     * is lost, the hold is lost.
+     *
+     * @param onLost as {@link LockOptions#onLost}, once for the combined hold
+     */
+    public static DistributedLock multiLock(List<DistributedLock> locks, Consumer<Hold> onLost) {
+        return combined(locks, Objects.requireNonNull(onLost));
+    }
+
+    private static DistributedLock combined(List<DistributedLock> locks, Consumer<Hold> onLost) {
+        Combined target = Combined.of(locks, onLost);
+        String name = String.join("\0\0\0", locks.stream().map(DistributedLock::name).sorted().toList());
+        return new DistributedLock(first(target.members().stream().map(Single::locks)), target, name, 0);
+    }
+
+    /** The one that knows the threads which hold a lock of several, whatever their order. */
+    static Locks first(Stream<Locks> several) {
+        return several.min(Comparator.comparingLong(one -> one.number)).orElseThrow();
     }
 
     /** Permits, of which all owners together hold at most {@code limit}: {@code LOCK.SEMAPHORE}. */
@@ -169,8 +217,11 @@ public final class Locks implements AutoCloseable {
     }
 
     private DistributedLock lock(Request request) {
-        String name = String.join("\0", request.keys()) + "\0\0" + String.join("\0", request.modes());
-        return new DistributedLock(this, request, name, 0);
+        return new DistributedLock(this, new Single(this, request), name(request), 0);
+    }
+
+    private static String name(Request request) {
+        return String.join("\0", request.keys()) + "\0\0" + String.join("\0", request.modes());
     }
 
     /** {@link #close(Duration)} with 2 seconds. */
@@ -190,7 +241,7 @@ public final class Locks implements AutoCloseable {
         closed = true;
         long until = System.nanoTime() + MILLISECONDS.toNanos(Texts.ms(limit));
         List<CompletableFuture<Void>> work = new ArrayList<>();
-        running.forEach(acquisition -> work.add(acquisition.abandon()));
+        running.forEach(one -> work.add(one.abandon()));
         holdings.forEach(holding -> work.add(CompletableFuture.runAsync(
                 holding::close, task -> workers.endings.add(connections.knownNode(holding.request.key()), task))));
         await(CompletableFuture.allOf(work.toArray(CompletableFuture[]::new)), until);
@@ -202,40 +253,10 @@ public final class Locks implements AutoCloseable {
         work.completeOnTimeout(null, Math.max(0, until - System.nanoTime()), NANOSECONDS).join();
     }
 
-    /**
-     * Acquires a new hold, with an owner of its own.
-     *
-     * @param waitMs 0: do not wait, negative: no limit
-     * @param thread renewals end when this thread ends; null: none
-     * @return null if another owner holds the lock
-     */
-    Hold tryAcquire(Request request, long waitMs, boolean interruptible, Thread thread) throws InterruptedException {
-        Acquisition acquisition = acquisition(request, waitMs);
-        Hold hold = hold(acquisition, request, interruptible, thread);
-        if (hold == null && acquisition.failure != null) {
-            throw acquisition.failure;
-        }
-        return hold;
-    }
-
-    /** The same for a hold that is bound to no thread. */
-    Hold acquire(Request request, Duration wait) throws InterruptedException, NotAcquiredException {
-        Acquisition acquisition = acquisition(request, LockOptions.checkWait(wait));
-        Hold hold = hold(acquisition, request, true, null);
-        if (hold == null) {
-            throw acquisition.notAcquired();
-        }
-        return hold;
-    }
-
-    private Acquisition acquisition(Request request, long waitMs) {
-        return new Acquisition(this, request, newOwner(), request.options().session, waitMs);
-    }
-
-    private Hold hold(Acquisition acquisition, Request request, boolean interruptible, Thread thread)
-            throws InterruptedException {
+    /** The hold of an acquisition; null if it has failed. */
+    Hold hold(Acquisition acquisition, Request request, Attempt attempt) throws InterruptedException {
         try {
-            Object reply = acquisition.run(interruptible);
+            Object reply = acquisition.run(attempt.interruptible());
             if (reply == null) {
                 return null;
             }
@@ -244,7 +265,7 @@ public final class Locks implements AutoCloseable {
             Consumer<Hold> listener = request.options().onLost;
             Hold hold = holding.object(listener);
             holdings.add(holding);
-            holding.keeper.start(acquisition.sent, listener != null, thread);
+            holding.keeper.start(acquisition.sent, listener != null || attempt.watched(), attempt.thread());
             if (closed) { // close() may have seen neither the acquisition nor the hold as they are now
                 holding.close();
                 throw new LockException.Closed();
@@ -256,12 +277,12 @@ public final class Locks implements AutoCloseable {
     }
 
     /** Acquires the other mode of a read-write lock for the same owner, with the hold's lease. False: not in time. */
-    boolean extend(Holding hold, Request mode, long waitMs, boolean interruptible) throws InterruptedException {
-        Acquisition acquisition = new Acquisition(this, mode, hold.owner, false, waitMs);
+    boolean extend(Holding holding, Request mode, Attempt attempt) throws InterruptedException {
+        Acquisition acquisition = new Acquisition(this, mode, holding.owner, false, attempt);
         try {
-            Object reply = acquisition.run(interruptible);
+            Object reply = acquisition.run(attempt.interruptible());
             if (reply != null) {
-                hold.granted(mode, reply);
+                holding.granted(mode, reply);
                 if (closed) {
                     throw new LockException.Closed();
                 }

@@ -7,6 +7,7 @@ import java.lang.System.Logger.Level;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
@@ -19,7 +20,7 @@ import so.lock.internal.ServerException;
  * pending again, as its own timeout, before it is removed from the list of the taken ones. All packages use the same
  * keys and the same format, so that a consumer of one language continues what one of another has left.
  */
-final class QueueConsumer {
+final class QueueConsumer implements Locks.Work {
     /** In front of a value: how often it was tried. */
     private static final Pattern TRIED = Pattern.compile("lock-so:([0-9]+):");
     private static final Pattern TAGGED = Pattern.compile("[^{]*\\{[^}]+\\}");
@@ -75,7 +76,8 @@ final class QueueConsumer {
     private final ConsumeOptions options;
     private List<String> seen = new ArrayList<>(); // in the list of the taken ones, when it was looked at last
     private long looked = System.nanoTime() - LOOK;
-    private boolean stopping;
+    private final CompletableFuture<Void> ended = new CompletableFuture<>();
+    private volatile boolean stopping;
 
     QueueConsumer(Locks locks, String named, String list, DelayedQueue.Handler handler, ConsumeOptions options) {
         this.locks = locks;
@@ -96,6 +98,24 @@ final class QueueConsumer {
 
     /** Runs until the thread is interrupted, or there is an error that will not go away. */
     void run() throws InterruptedException {
+        locks.running.add(this); // before the check, so that close() ends it
+        try {
+            consume();
+        } finally {
+            locks.running.remove(this);
+            ended.complete(null);
+        }
+    }
+
+    /** Ends it because the locks are closed: the job that it works on is settled, if that does not take too long. */
+    @Override
+    public CompletableFuture<Void> abandon() {
+        stopping = true;
+        return ended;
+    }
+
+    private void consume() throws InterruptedException {
+        stopping |= locks.closed;
         while (!stopping && !Thread.interrupted()) {
             try {
                 sweep();
@@ -116,6 +136,9 @@ final class QueueConsumer {
             }
         }
         Thread.interrupted(); // set again, perhaps
+        if (locks.closed) {
+            throw new LockException.Closed();
+        }
         throw new InterruptedException();
     }
 

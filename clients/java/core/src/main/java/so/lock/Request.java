@@ -2,6 +2,8 @@ package so.lock;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Predicate;
+import java.util.stream.IntStream;
 
 /**
  * A request for a lock, and the arguments of its commands. Each acquisition has a new owner.
@@ -58,6 +60,13 @@ record Request(Kind kind, List<String> keys, List<String> modes, int limit, int 
     /** The same without the listener, which may refer to the hold: a forgotten hold would not be collected. */
     Request withoutListener() {
         return new Request(kind, keys, modes, limit, permits, options.with(copy -> copy.onLost = null));
+    }
+
+    /** The same for some of the keys. */
+    Request only(Predicate<String> which) {
+        List<Integer> places = IntStream.range(0, keys.size()).filter(i -> which.test(keys.get(i))).boxed().toList();
+        return multi(places.stream().map(keys::get).toList(),
+                modes.isEmpty() ? modes : places.stream().map(modes::get).toList(), options);
     }
 
     /** The lock in texts: {@code fair lock "k"}. */

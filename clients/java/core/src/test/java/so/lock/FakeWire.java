@@ -47,6 +47,7 @@ final class FakeWire implements Wire {
     volatile Runnable refreshing = () -> {};
     volatile Runnable closing = () -> {};
     volatile int limit = Integer.MAX_VALUE;
+    volatile String name = "server";
     volatile int roundTripMs;
     volatile boolean isClosed;
     private final List<Received> received = new ArrayList<>();
@@ -135,6 +136,17 @@ final class FakeWire implements Wire {
     @Override
     public String address(String node) {
         return "server:6379";
+    }
+
+    @Override
+    public String name() {
+        return name;
+    }
+
+    /** The number before a slash in the key. */
+    @Override
+    public int slot(String key) {
+        return key.contains("/") ? Integer.parseInt("0" + key.substring(0, key.indexOf('/')).replaceAll("[^0-9]", "")) : 0;
     }
 
     @Override

@@ -320,7 +320,7 @@ class KeepingTest {
             for (int i = 0; i < 100; i++) {
                 holds.add(locks.lock("a" + i).acquireHold());
             }
-            holds.forEach(hold -> hold.holding.forgotten());
+            holds.forEach(hold -> ((Holding) hold.held).forgotten());
             wire.await("RELEASE", 1);
             long threads = Thread.getAllStackTraces().keySet().stream()
                     .filter(one -> one.getName().startsWith("lock-so"))

@@ -46,7 +46,7 @@ final class Requests implements AutoCloseable {
             case "release" -> release(request);
             case "close" -> closeLocks(request);
             case "abandon" -> abandon(request);
-            case "crowd" -> Work.crowd(user(request).locks(), request);
+            case "crowd" -> Work.crowd(user(request).locks(), request, this::locks);
             case "short_lived" -> shortLived(request);
             case "cancel" -> cancel(request);
             case "lost" -> field("lost", held(request).isLost());
@@ -107,6 +107,11 @@ final class Requests implements AutoCloseable {
             return acquired;
         });
         JsonObject answer = field("owner", hold.owner());
+        if (hold.holds().size() > 1) {
+            JsonArray owners = new JsonArray();
+            hold.holds().forEach(part -> owners.add(part.owner()));
+            answer.add("owners", owners);
+        }
         answer.addProperty("token", hold.token().isPresent() ? hold.token().getAsLong() : null);
         return answer;
     }
@@ -310,6 +315,10 @@ final class Requests implements AutoCloseable {
         return field("pong", true);
     }
 
+    private Locks locks(String name) {
+        return users.get(name).locks();
+    }
+
     private Flavour.User user(JsonObject request) {
         return users.get(text(request, "on", "main"));
     }
@@ -318,8 +327,8 @@ final class Requests implements AutoCloseable {
         return holds.get(text(request, "as", ""));
     }
 
-    private static Spec spec(JsonObject request) {
-        return new Spec(request.getAsJsonObject("lock"));
+    private Spec spec(JsonObject request) {
+        return new Spec(request.getAsJsonObject("lock"), this::locks);
     }
 
     /** Null: no limit. */

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import so.lock.DistributedLock;
 import so.lock.DistributedSemaphore;
 import so.lock.Hold;
@@ -17,8 +18,12 @@ import so.lock.LockOptions;
 import so.lock.Locks;
 import so.lock.MultiKeys;
 
-/** The protocol's description of a lock. */
-record Spec(JsonObject lock) {
+/**
+ * The protocol's description of a lock.
+ *
+ * @param named finds the locks of a connection by its name
+ */
+record Spec(JsonObject lock, Function<String, Locks> named) {
     /** What a worker calls before and after its work, as with the JDK's classes. */
     record Pair(Interruptible take, Runnable give) {}
 
@@ -37,14 +42,8 @@ record Spec(JsonObject lock) {
         if (kind().equals("read") && yes("fenced", false)) {
             throw new IllegalArgumentException("fenced: a read lock has no fencing token");
         }
-        Duration wait = waitMs == null ? null : Duration.ofMillis(waitMs);
-        if (kind().equals("semaphore")) {
-            int permits = number("permits", 1);
-            return wait == null
-                    ? semaphore(locks, onLost).acquireHold(permits)
-                    : semaphore(locks, onLost).acquireHold(permits, wait);
-        }
-        return wait == null ? lock(locks, onLost).acquireHold() : lock(locks, onLost).acquireHold(wait);
+        DistributedLock one = lock(locks, onLost);
+        return waitMs == null ? one.acquireHold() : one.acquireHold(Duration.ofMillis(waitMs));
     }
 
     Pair pair(Locks locks) {
@@ -76,15 +75,15 @@ record Spec(JsonObject lock) {
     }
 
     boolean isLocked(Locks locks) {
-        return kind().equals("semaphore") ? semaphore(locks, null).isLocked() : lock(locks, null).isLocked();
+        return lock(locks, null).isLocked();
     }
 
     LockInfo info(Locks locks) {
-        return kind().equals("semaphore") ? semaphore(locks, null).info() : lock(locks, null).info();
+        return lock(locks, null).info();
     }
 
     boolean force(Locks locks) {
-        return kind().equals("semaphore") ? semaphore(locks, null).forceUnlock() : lock(locks, null).forceUnlock();
+        return lock(locks, null).forceUnlock();
     }
 
     boolean onlyReads() {
@@ -96,18 +95,34 @@ record Spec(JsonObject lock) {
     }
 
     private DistributedLock lock(Locks locks, Consumer<Hold> onLost) {
+        if (kind().equals("combine")) {
+            return combined(onLost);
+        }
         LockOptions options = options(onLost);
         if (kind().equals("multi")) {
             return lock.has("modes") ? locks.multiLock(modes(), options) : locks.multiLock(keys(), options);
         }
         String key = keys().get(0);
         return switch (kind()) {
+            case "semaphore" -> semaphore(locks, onLost).asLock(number("permits", 1));
             case "lock" -> locks.lock(key, options);
             case "fair" -> locks.fairLock(key, options);
             case "read" -> locks.readWriteLock(key, options).readLock();
             case "write" -> locks.readWriteLock(key, options).writeLock();
             default -> throw new IllegalArgumentException("no such kind: " + kind());
         };
+    }
+
+    private DistributedLock combined(Consumer<Hold> onLost) {
+        List<DistributedLock> members = new ArrayList<>();
+        for (JsonElement element : lock.getAsJsonArray("members")) {
+            JsonObject member = element.getAsJsonObject();
+            Locks locks = named.apply(member.get("on").getAsString());
+            members.add(new Spec(member.getAsJsonObject("lock"), named).lock(locks, null));
+        }
+        return onLost == null
+                ? Locks.multiLock(members.toArray(DistributedLock[]::new))
+                : Locks.multiLock(members, onLost);
     }
 
     private LockOptions options(Consumer<Hold> onLost) {

@@ -13,6 +13,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
 import so.lock.Hold;
 import so.lock.Locks;
 
@@ -59,7 +60,7 @@ final class Work {
     }
 
     /** Tasks that start at once, each with a lock of its own unless {@code own} is false. */
-    static JsonObject crowd(Locks locks, JsonObject request) throws Exception {
+    static JsonObject crowd(Locks locks, JsonObject request, Function<String, Locks> named) throws Exception {
         int tasks = request.get("tasks").getAsInt();
         boolean own = !request.has("own") || request.get("own").isJsonNull() || request.get("own").getAsBoolean();
         ExecutorService threads = Executors.newFixedThreadPool(tasks);
@@ -75,7 +76,7 @@ final class Work {
                     lock.add("keys", keys);
                 }
                 futures.add(threads.submit(() -> {
-                    Hold hold = new Spec(lock).acquire(locks, null, null);
+                    Hold hold = new Spec(lock, named).acquire(locks, null, null);
                     Thread.sleep(request.get("hold_ms").getAsLong());
                     hold.release();
                     return null;

@@ -24,6 +24,17 @@ public interface Wire extends AutoCloseable {
         return node;
     }
 
+    /**
+     * The name by which all programs order the servers: {@code host:port} as it is configured, for a cluster the smallest
+     * of its nodes, with Sentinel the master's name. Null if it is only known after the first connection.
+     */
+    String name();
+
+    /** The slot of a key in a cluster; otherwise 0. */
+    default int slot(String key) {
+        return 0;
+    }
+
     /** The library's exception for a connection that was not established. */
     RuntimeException failure(String text);
 

@@ -24,7 +24,7 @@ public final class JedisLocks {
     /** On the server of another client that has a pool, such as {@code JedisPooled}: {@code pooled(client.getPool())}. */
     public static Locks pooled(Pool<Connection> pool) {
         PooledObjectFactory<Connection> factory = pool.getFactory();
-        return new Locks(new JedisWire.Single(() -> factory.makeObject().getObject(), "the server"));
+        return new Locks(new JedisWire.Single(() -> factory.makeObject().getObject(), null));
     }
 
     /** On one server. */

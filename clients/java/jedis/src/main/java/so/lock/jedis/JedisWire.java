@@ -1,5 +1,6 @@
 package so.lock.jedis;
 
+import java.util.Comparator;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.Callable;
@@ -55,7 +56,7 @@ abstract class JedisWire implements Wire {
         private final Callable<Connection> opening;
         private volatile String address;
 
-        /** @param address the address, as far as it is known before there was a connection */
+        /** @param address null if it is not known before there was a connection */
         Single(Callable<Connection> opening, String address) {
             this.opening = opening;
             this.address = address;
@@ -73,8 +74,13 @@ abstract class JedisWire implements Wire {
         }
 
         @Override
-        public String address(String node) {
+        public String name() {
             return address;
+        }
+
+        @Override
+        public String address(String node) {
+            return address == null ? "the server" : address;
         }
     }
 
@@ -111,6 +117,11 @@ abstract class JedisWire implements Wire {
             throw failure;
         }
 
+        @Override
+        public String name() {
+            return master;
+        }
+
         /** The last address. */
         @Override
         public String address(String node) {
@@ -133,6 +144,16 @@ abstract class JedisWire implements Wire {
         public String node(String key) {
             HostAndPort node = slots == null ? null : slots.getNode(JedisClusterCRC16.getSlot(key));
             return node == null ? null : node.toString();
+        }
+
+        @Override
+        public String name() {
+            return nodes.stream().map(HostAndPort::toString).min(Comparator.naturalOrder()).orElse("");
+        }
+
+        @Override
+        public int slot(String key) {
+            return JedisClusterCRC16.getSlot(key);
         }
 
         @Override

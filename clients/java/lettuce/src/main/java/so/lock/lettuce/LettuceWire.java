@@ -15,6 +15,7 @@ import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
 import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.resource.ClientResources;
 import java.time.Duration;
+import java.util.Comparator;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -91,10 +92,19 @@ class LettuceWire implements Wire {
 
     @Override
     public String address(String node) {
+        return uri.getSentinelMasterId() != null ? "the master " + name() : name();
+    }
+
+    @Override
+    public String name() {
         if (uri.getSentinelMasterId() != null) {
-            return "the master " + uri.getSentinelMasterId();
+            return uri.getSentinelMasterId();
         }
-        return uri.getSocket() != null ? uri.getSocket() : uri.getHost() + ":" + uri.getPort();
+        return uri.getSocket() != null ? uri.getSocket() : address(uri);
+    }
+
+    private static String address(RedisURI uri) {
+        return uri.getHost() + ":" + uri.getPort();
     }
 
     @Override
@@ -142,12 +152,28 @@ class LettuceWire implements Wire {
         public String node(String key) {
             RedisClusterNode node =
                     known ? cluster.getPartitions().getPartitionBySlot(SlotHash.getSlot(key)) : null;
-            return node == null ? null : node.getUri().getHost() + ":" + node.getUri().getPort();
+            return node == null ? null : LettuceWire.address(node.getUri());
         }
 
         @Override
         public String address(String node) {
             return node;
+        }
+
+        /** Lettuce does not expose the nodes that are configured. */
+        @Override
+        public String name() {
+            return known
+                    ? cluster.getPartitions().stream()
+                            .map(node -> LettuceWire.address(node.getUri()))
+                            .min(Comparator.naturalOrder())
+                            .orElse("")
+                    : null;
+        }
+
+        @Override
+        public int slot(String key) {
+            return SlotHash.getSlot(key);
         }
 
         /** A node that a redirection names has the settings of any other. */
