@@ -6,6 +6,7 @@ import static java.util.concurrent.TimeUnit.NANOSECONDS;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.function.Consumer;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import so.lock.Connections.Connection;
@@ -64,6 +65,7 @@ final class Call {
     private volatile Connection connection;
     private boolean checks;
     private boolean once;
+    private Consumer<Servers.Identity> identified; // null: not needed
     private Charset charset = StandardCharsets.UTF_8;
     private String node;
     private String target;
@@ -106,6 +108,12 @@ final class Call {
     /** Words and replies are Strings of bytes, as {@link Texts#binary} makes them. */
     Call binary() {
         charset = StandardCharsets.ISO_8859_1;
+        return this;
+    }
+
+    /** Identifies the server on each new connection, and passes on who it is, before the command is sent. */
+    Call identifying(Consumer<Servers.Identity> listener) {
+        identified = listener;
         return this;
     }
 
@@ -352,6 +360,13 @@ final class Call {
         }
         for (List<String> arguments : greeting) {
             exchange(within(arguments, until + GRACE), null);
+        }
+        if (identified != null) {
+            Connection used = connection;
+            if (used.identity == null) {
+                used.identity = Servers.Identity.of(words -> exchange(within(List.of(words), until + GRACE), null));
+            }
+            identified.accept(used.identity);
         }
     }
 

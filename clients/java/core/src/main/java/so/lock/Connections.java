@@ -38,6 +38,8 @@ final class Connections {
         final Line line;
         /** When its last command ended, or it was opened, by nanoTime. */
         volatile long used = System.nanoTime();
+        /** Who the server is; null if that was not needed yet. */
+        volatile Servers.Identity identity;
         private boolean closed;
 
         private Connection(Node node, Line line) {
@@ -120,6 +122,11 @@ final class Connections {
     String knownNode(String key) {
         String node = wire.node(key);
         return node == null ? "" : node;
+    }
+
+    /** Whether all connections lead to one server. */
+    boolean isOneServer() {
+        return wire.isOneServer();
     }
 
     /** The slot of a key in a cluster; otherwise 0. */

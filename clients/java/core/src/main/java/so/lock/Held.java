@@ -94,6 +94,6 @@ abstract class Held {
 
     /** Runs a command on the server, if the lock is still held. */
     Object guard(List<String> command) {
-        throw new IllegalArgumentException("guard: of a lock on several servers or slots use one of holds()");
+        throw new IllegalArgumentException("guard: not for a lock on several servers or slots");
     }
 }

@@ -114,7 +114,8 @@ public final class Hold implements AutoCloseable {
 
     /**
      * Runs a command on the server if the lock is held at that moment, by {@code LOCK.GUARD}; of a multi-key lock the
-     * first key. It is not sent again after a lost connection, because it may have been executed.
+     * first key. Not for a lock on several servers or slots, of which {@link #holds} has the parts. It is not sent again
+     * after a lost connection, because it may have been executed.
      *
      * @param command the command and its arguments
      * @return its reply: a Long, a String, null, or a List of these; other types as the library reads them

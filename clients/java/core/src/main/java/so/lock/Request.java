@@ -62,6 +62,11 @@ record Request(Kind kind, List<String> keys, List<String> modes, int limit, int 
         return new Request(kind, keys, modes, limit, permits, options.with(copy -> copy.onLost = null));
     }
 
+    /** The same with another lease. */
+    Request withLease(long ms) {
+        return new Request(kind, keys, modes, limit, permits, options.with(copy -> copy.leaseMs = ms));
+    }
+
     /** The same for some of the keys. */
     Request only(Predicate<String> which) {
         List<Integer> places = IntStream.range(0, keys.size()).filter(i -> which.test(keys.get(i))).boxed().toList();

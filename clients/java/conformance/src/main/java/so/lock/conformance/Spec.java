@@ -6,6 +6,8 @@ import com.google.gson.JsonObject;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
@@ -17,6 +19,7 @@ import so.lock.LockInfo;
 import so.lock.LockOptions;
 import so.lock.Locks;
 import so.lock.MultiKeys;
+import so.lock.RedLock;
 
 /**
  * The protocol's description of a lock.
@@ -24,6 +27,9 @@ import so.lock.MultiKeys;
  * @param named finds the locks of a connection by its name
  */
 record Spec(JsonObject lock, Function<String, Locks> named) {
+    private static final int LEASE_MS = 30_000;
+    private static final Map<List<Locks>, RedLock> RED_LOCKS = new ConcurrentHashMap<>();
+
     /** What a worker calls before and after its work, as with the JDK's classes. */
     record Pair(Interruptible take, Runnable give) {}
 
@@ -91,14 +97,17 @@ record Spec(JsonObject lock, Function<String, Locks> named) {
     }
 
     private DistributedSemaphore semaphore(Locks locks, Consumer<Hold> onLost) {
-        return locks.semaphore(keys().get(0), number("limit", 1), options(onLost));
+        return locks.semaphore(keys().get(0), number("limit", 1), options(onLost, LEASE_MS));
     }
 
     private DistributedLock lock(Locks locks, Consumer<Hold> onLost) {
+        if (kind().equals("redlock")) {
+            return redLock().lock(keys().get(0), options(onLost, 10_000));
+        }
         if (kind().equals("combine")) {
             return combined(onLost);
         }
-        LockOptions options = options(onLost);
+        LockOptions options = options(onLost, LEASE_MS);
         if (kind().equals("multi")) {
             return lock.has("modes") ? locks.multiLock(modes(), options) : locks.multiLock(keys(), options);
         }
@@ -125,10 +134,17 @@ record Spec(JsonObject lock, Function<String, Locks> named) {
                 : Locks.multiLock(members, onLost);
     }
 
-    private LockOptions options(Consumer<Hold> onLost) {
+    /** One object for the same servers, as in a program. */
+    private RedLock redLock() {
+        List<Locks> servers = new ArrayList<>();
+        lock.getAsJsonArray("on").forEach(name -> servers.add(named.apply(name.getAsString())));
+        return RED_LOCKS.computeIfAbsent(servers, RedLock::over);
+    }
+
+    private LockOptions options(Consumer<Hold> onLost, int leaseMs) {
         JsonElement replicas = lock.get("replicas");
         JsonArray pair = replicas == null || replicas.isJsonNull() ? null : replicas.getAsJsonArray();
-        LockOptions options = LockOptions.DEFAULT.withLease(Duration.ofMillis(number("lease_ms", 30_000)));
+        LockOptions options = LockOptions.DEFAULT.withLease(Duration.ofMillis(number("lease_ms", leaseMs)));
         options = yes("session", false) ? options.inSession() : options;
         options = yes("fenced", false) ? options.fenced() : options;
         options = yes("renew", true) ? options : options.withoutRenewal();

@@ -30,6 +30,11 @@ public interface Wire extends AutoCloseable {
      */
     String name();
 
+    /** Whether all connections lead to one server: it is no cluster, and there is no Sentinel. */
+    default boolean isOneServer() {
+        return true;
+    }
+
     /** The slot of a key in a cluster; otherwise 0. */
     default int slot(String key) {
         return 0;

@@ -122,6 +122,11 @@ abstract class JedisWire implements Wire {
             return master;
         }
 
+        @Override
+        public boolean isOneServer() {
+            return false;
+        }
+
         /** The last address. */
         @Override
         public String address(String node) {
@@ -149,6 +154,11 @@ abstract class JedisWire implements Wire {
         @Override
         public String name() {
             return nodes.stream().map(HostAndPort::toString).min(Comparator.naturalOrder()).orElse("");
+        }
+
+        @Override
+        public boolean isOneServer() {
+            return false;
         }
 
         @Override

@@ -103,6 +103,11 @@ class LettuceWire implements Wire {
         return uri.getSocket() != null ? uri.getSocket() : address(uri);
     }
 
+    @Override
+    public boolean isOneServer() {
+        return uri.getSentinelMasterId() == null;
+    }
+
     private static String address(RedisURI uri) {
         return uri.getHost() + ":" + uri.getPort();
     }
@@ -169,6 +174,11 @@ class LettuceWire implements Wire {
                             .min(Comparator.naturalOrder())
                             .orElse("")
                     : null;
+        }
+
+        @Override
+        public boolean isOneServer() {
+            return false;
         }
 
         @Override

@@ -1,0 +1,118 @@
+package so.lock;
+
+import static java.util.concurrent.TimeUnit.NANOSECONDS;
+
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Supplier;
+import java.util.stream.IntStream;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
+
+/**
+ * The requests of one acquisition to one server of a RedLock. Each is sent when the one before has its reply, or has lost
+ * its connection: so a server that is late executes the release after the request.
+ */
+final class Share {
+    /** A reply, or why there is none. */
+    record Answer(Object value, Exception failure) {
+        boolean isGranted() {
+            return failure == null && value != null;
+        }
+
+        boolean isRefused() {
+            return failure instanceof ServerException e && !e.isTransient();
+        }
+
+        boolean isReply() {
+            return failure == null || isRefused();
+        }
+
+        boolean isNotHeld() {
+            return failure instanceof ServerException e && e.code().equals("NOTHELD");
+        }
+    }
+
+    private final Servers servers;
+    private final int number;
+    private final Request request;
+    private CompletableFuture<?> last = CompletableFuture.completedFuture(null);
+    private boolean mayHold; // only the tasks use it, one after the other
+
+    private Share(Servers servers, int number, Request request) {
+        this.servers = servers;
+        this.number = number;
+        this.request = request;
+    }
+
+    /** One for each server. */
+    static List<Share> of(Servers servers, Request request) {
+        return IntStream.range(0, servers.all().size()).mapToObj(i -> new Share(servers, i, request)).toList();
+    }
+
+    private synchronized <T> CompletableFuture<T> then(Supplier<T> task) {
+        CompletableFuture<T> next = last.handleAsync((value, failure) -> task.get(), locks().workers::help);
+        last = next;
+        return next;
+    }
+
+    private Locks locks() {
+        return servers.all().get(number);
+    }
+
+    /** Requests the lock, if that is still wanted when its turn has come. */
+    CompletableFuture<Answer> acquire(String owner, long leaseMs, Supplier<Boolean> wanted) {
+        return then(() -> wanted.get() ? acquireNow(owner, leaseMs) : new Answer(null, null));
+    }
+
+    private Answer acquireNow(String owner, long leaseMs) {
+        Answer answer = send(request.withLease(leaseMs).acquire(owner, -1, false), leaseMs, true);
+        mayHold |= answer.isGranted();
+        return answer;
+    }
+
+    /** Renews it; if the server has lost it, it is requested again, which the answer does not show. */
+    CompletableFuture<Answer> renew(String owner, long leaseMs, Supplier<Boolean> wanted) {
+        return then(() -> {
+            if (!wanted.get()) {
+                return new Answer(null, null);
+            }
+            Answer answer = send(request.renew(owner, Request.px(leaseMs)), leaseMs, false);
+            if (answer.isNotHeld()) {
+                acquireNow(owner, leaseMs);
+            }
+            return answer;
+        });
+    }
+
+    /** Releases what the server may have granted; it is repeated until the lease has passed. */
+    CompletableFuture<Answer> release(String owner, long leaseMs) {
+        return then(() -> {
+            if (!mayHold) {
+                return new Answer(null, null);
+            }
+            mayHold = false;
+            try {
+                long until = System.nanoTime() + MajorityHolding.ns(leaseMs);
+                return new Answer(Call.send(locks().connections, request.key(), request.release(owner, 1), until), null);
+            } catch (LinkException | ServerException e) {
+                return new Answer(null, e);
+            }
+        });
+    }
+
+    /** Sends a command once. A connection that has no reply is given up after the time for connecting. */
+    private Answer send(List<String> words, long leaseMs, boolean grants) {
+        Call call = servers.call(number, request.key());
+        long patienceMs = NANOSECONDS.toMillis(locks().connections.connectTimeout);
+        try {
+            long until = System.nanoTime() + MajorityHolding.replyTime(leaseMs);
+            return new Answer(call.send(() -> new Call.Command(words, patienceMs, false), until), null);
+        } catch (LinkException e) {
+            mayHold |= grants && call.isDoubtful();
+            return new Answer(null, locks().failure(e));
+        } catch (ServerException | IllegalArgumentException e) {
+            return new Answer(null, e);
+        }
+    }
+}

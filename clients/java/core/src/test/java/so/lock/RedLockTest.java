@@ -1,0 +1,298 @@
+package so.lock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
+
+/** Locks on a majority of servers in memory. */
+@Timeout(60)
+class RedLockTest {
+    private static final LockOptions BRIEF = LockOptions.DEFAULT.withLease(Duration.ofSeconds(2));
+    private static final LockOptions KEPT = LockOptions.DEFAULT.withLease(Duration.ofSeconds(60));
+
+    /** A server with one lock, which can fail in several ways. */
+    private static final class Memory {
+        final FakeWire wire = new FakeWire((received, line) -> reply(received.words(), line));
+        final int number;
+        volatile String run;
+        volatile String role = "master";
+        volatile String node;
+        volatile String nodes = "";
+        volatile String error; // of all commands for the lock
+        volatile boolean away;
+        volatile CountDownLatch delay = new CountDownLatch(0); // of a request for the lock
+        private String holder;
+
+        Memory(int number) {
+            this.number = number;
+            this.run = "run" + number;
+        }
+
+        synchronized String holder() {
+            return holder;
+        }
+
+        synchronized void hold(String owner) {
+            holder = owner;
+        }
+
+        private Object reply(List<String> words, FakeWire.FakeLine line) throws LinkException, ServerException {
+            if (away) {
+                throw FakeWire.lost();
+            }
+            switch (words.get(0)) {
+                case "HELLO":
+                    return List.of("server", "redis", "mode", node == null ? "standalone" : "cluster", "role", role);
+                case "INFO":
+                    if (run == null) {
+                        throw new ServerException("NOPERM no INFO");
+                    }
+                    return "# Server\r\nrun_id:" + run + "\r\n";
+                case "CLUSTER":
+                    return words.get(1).equals("MYID") ? node : nodes;
+                case "LOCK.ACQUIRE":
+                    line.blockUntil(delay);
+                    break;
+                default:
+                    break;
+            }
+            if (error != null) {
+                throw new ServerException(error);
+            }
+            return lock(words);
+        }
+
+        private synchronized Object lock(List<String> words) throws ServerException {
+            boolean held = words.size() > 2 && words.get(2).equals(holder);
+            switch (words.get(0)) {
+                case "LOCK.ACQUIRE":
+                    holder = holder == null ? words.get(2) : holder;
+                    return holder.equals(words.get(2)) ? Long.valueOf(number) : null;
+                case "LOCK.INFO":
+                    return holder == null ? null : List.of("holders", List.of(List.of("owner", holder, "holds", 1L)));
+                case "LOCK.FORCE":
+                    holder = null;
+                    return 1L;
+                default:
+                    if (!held) {
+                        throw new ServerException("NOTHELD the owner holds no such lock");
+                    }
+                    holder = words.get(0).equals("LOCK.RELEASE") ? null : holder;
+                    return 1L;
+            }
+        }
+    }
+
+    private final List<Memory> servers = new ArrayList<>();
+    private final List<Locks> all = new ArrayList<>();
+    private final BlockingQueue<Hold> lost = new LinkedBlockingQueue<>();
+
+    private RedLock start(int count) {
+        IntStream.range(0, count).forEach(i -> {
+            servers.add(new Memory(i));
+            all.add(new Locks(servers.get(i).wire));
+        });
+        return RedLock.over(all);
+    }
+
+    @AfterEach
+    void stop() {
+        all.forEach(Locks::close);
+    }
+
+    private boolean isFree() {
+        return servers.stream().allMatch(server -> server.holder() == null);
+    }
+
+    @Test
+    void aMajorityIsEnough() throws Exception {
+        DistributedLock lock = start(3).lock("k", KEPT);
+        servers.get(0).hold("another");
+        Hold hold = lock.acquireHold(Duration.ofSeconds(5));
+        assertEquals(2, hold.token().getAsLong(), "the largest");
+        Conditions.await(() -> hold.owner().equals(servers.get(1).holder()) && hold.owner().equals(servers.get(2).holder()));
+        assertTrue(lock.isLocked());
+        assertEquals(3, lock.info().holders().size());
+        hold.renew(Duration.ofSeconds(90));
+        assertTrue(servers.get(1).wire.named("RENEW").get(0).text().endsWith("PX 90000"));
+        hold.release();
+        assertThrows(NotHeldException.class, hold::release);
+        assertThrows(NotHeldException.class, hold::renew);
+        assertFalse(lock.isLocked());
+        assertTrue(lock.forceUnlock());
+        assertTrue(isFree());
+    }
+
+    @Test
+    void withoutAMajorityNothingIsLeftAndEachRoundHasAnotherOwner() throws Exception {
+        DistributedLock lock = start(3).lock("k", KEPT);
+        servers.get(0).hold("another");
+        servers.get(1).hold("another");
+        NotAcquiredException e = assertThrows(NotAcquiredException.class, () -> lock.acquireHold(Duration.ofMillis(500)));
+        assertEquals("lock \"k\" was not acquired within 0.5 s", e.getMessage());
+        assertFalse(lock.tryLock());
+        Conditions.await(() -> servers.get(2).holder() == null);
+        List<FakeWire.Received> requests = servers.get(2).wire.named("ACQUIRE");
+        assertNotEquals(requests.get(0).owner(), requests.get(1).owner());
+        servers.forEach(server -> server.hold(null));
+        lock.lock();
+        assertTrue(lock.tryLock(), "the thread enters again");
+        lock.unlock();
+        lock.unlock();
+        Conditions.await(this::isFree);
+    }
+
+    @Test
+    void aServerThatIsLateGetsTheReleaseBehindTheRequest() throws Exception {
+        DistributedLock lock = start(3).lock("k", KEPT);
+        servers.get(2).delay = new CountDownLatch(1);
+        Hold hold = lock.acquireHold(Duration.ofSeconds(5));
+        servers.get(2).wire.await("ACQUIRE", 1);
+        hold.release();
+        assertEquals(List.of(), servers.get(2).wire.named("RELEASE"));
+        servers.get(2).delay.countDown();
+        servers.get(2).wire.await("RELEASE", 1);
+        Conditions.await(this::isFree);
+    }
+
+    @Test
+    void aServerThatIsAwayDoesNotPreventIt() throws Exception {
+        DistributedLock lock = start(3).lock("k", BRIEF.onLost(lost::add));
+        servers.get(1).away = true;
+        Hold hold = lock.acquireHold(Duration.ofSeconds(10));
+        servers.get(2).wire.await("RENEW", 4); // for longer than a lease
+        assertFalse(hold.isLost());
+        servers.get(2).away = true;
+        assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
+        assertTrue(hold.isLost());
+        assertThrows(NotHeldException.class, hold::release);
+        Conditions.await(() -> servers.get(0).holder() == null);
+    }
+
+    @Test
+    void aServerThatHasLostItCountsAfterARoundWithAMajorityWithoutIt() throws Exception {
+        DistributedLock lock = start(3).lock("k", BRIEF.onLost(lost::add));
+        Hold hold = lock.acquireHold(Duration.ofSeconds(10));
+        Conditions.await(() -> servers.stream().allMatch(server -> hold.owner().equals(server.holder())));
+        for (Memory server : servers) { // one after the other
+            server.hold(null);
+            Conditions.await(() -> hold.owner().equals(server.holder()));
+            int renewals = server.wire.named("RENEW").size();
+            server.wire.await("RENEW", renewals + 2);
+        }
+        assertFalse(hold.isLost());
+        servers.get(0).hold(null);
+        servers.get(1).hold(null);
+        assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
+        assertEquals("lock \"k\" is not held: the server reported its loss",
+                assertThrows(NotHeldException.class, hold::release).getMessage());
+        Conditions.await(this::isFree);
+        assertTrue(lost.isEmpty());
+    }
+
+    @Test
+    void noMajorityReplies() {
+        DistributedLock lock = start(3).lock("k", BRIEF);
+        all.forEach(one -> one.setConnectTimeout(Duration.ofMillis(600)));
+        servers.get(0).away = true;
+        servers.get(1).away = true;
+        assertThrows(IllegalStateException.class, lock::tryLock);
+        assertThrows(IllegalStateException.class, lock::lock);
+        NotAcquiredException e = assertThrows(NotAcquiredException.class, () -> lock.acquireHold(Duration.ofMillis(300)));
+        assertInstanceOf(IllegalStateException.class, e.getCause());
+        Conditions.await(() -> servers.get(2).holder() == null);
+    }
+
+    @Test
+    void aMajorityRefuses() throws Exception {
+        DistributedLock lock = start(3).lock("k", BRIEF);
+        servers.get(0).error = "WRONGTYPE it is no lock";
+        lock.acquireHold(Duration.ofSeconds(5)).release();
+        servers.get(1).error = "WRONGTYPE it is no lock";
+        assertEquals("WRONGTYPE", assertThrows(LockException.class, () -> lock.acquireHold(Duration.ofSeconds(5))).code());
+        Conditions.await(() -> servers.get(2).holder() == null);
+    }
+
+    @Test
+    void anInterruptEndsAWait() throws Exception {
+        DistributedLock lock = start(3).lock("k", KEPT);
+        servers.get(0).hold("another");
+        servers.get(1).hold("another");
+        BlockingQueue<Throwable> ends = new LinkedBlockingQueue<>();
+        Thread waiter = new Thread(() -> {
+            try {
+                lock.lockInterruptibly();
+            } catch (InterruptedException | RuntimeException e) {
+                ends.add(e);
+            }
+        });
+        waiter.start();
+        servers.get(2).wire.await("ACQUIRE", 2);
+        waiter.interrupt();
+        waiter.join();
+        assertInstanceOf(InterruptedException.class, ends.take());
+        Conditions.await(() -> servers.get(2).holder() == null);
+    }
+
+    @Test
+    void closingOneOfTheLocksReleasesIt() throws Exception {
+        DistributedLock lock = start(3).lock("k", KEPT);
+        Hold hold = lock.acquireHold(Duration.ofSeconds(5));
+        all.get(1).close();
+        Conditions.await(this::isFree);
+        assertThrows(NotHeldException.class, hold::release);
+        assertThrows(LockException.Closed.class, lock::tryLock);
+    }
+
+    @Test
+    void serversThatDoNotFailIndependently() {
+        start(3);
+        assertEquals("servers must be at least 3, not 2",
+                assertThrows(IllegalArgumentException.class, () -> RedLock.over(all.subList(0, 2))).getMessage());
+        servers.get(1).run = "run0";
+        refused("are the same server");
+        restart();
+        servers.get(1).run = null;
+        servers.get(2).role = "replica";
+        refused("is a replica");
+        restart();
+        servers.get(1).node = "b";
+        servers.get(2).node = "c";
+        servers.get(2).nodes = "b 127.0.0.1:1 master\nc 127.0.0.1:2 myself,master\n";
+        refused("are nodes of one cluster");
+        assertThrows(IllegalArgumentException.class, () -> RedLock.over(all).lock("k", KEPT.inSession()));
+        assertThrows(IllegalArgumentException.class, () -> RedLock.over(all).lock("k", KEPT.withReplicas(1, Duration.ofSeconds(1))));
+        assertThrows(IllegalArgumentException.class, () -> Locks.multiLock(RedLock.over(all).lock("k")));
+        Conditions.await(this::isFree);
+    }
+
+    private void restart() {
+        stop();
+        servers.clear();
+        all.clear();
+        start(3);
+    }
+
+    private void refused(String text) {
+        IllegalArgumentException e = assertThrows(IllegalArgumentException.class, () ->
+                RedLock.over(all).lock("k", KEPT).acquireHold(Duration.ofSeconds(5)));
+        assertTrue(e.getMessage().endsWith(text), e.getMessage());
+    }
+}
