@@ -26,8 +26,13 @@ macro_rules! pool {
         impl Pool {
             /// Sends a short command, which must have a reply at `by`.
             pub $($async)? fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant) -> Answer {
+                self.brief(key, command, by, false)$($await)*
+            }
+
+            /// The same, but `once`: not again if it may have been executed.
+            pub $($async)? fn brief(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant, once: bool) -> Answer {
                 let is_long = left(by) >= SHORT - SHORT / 10;
-                let sending = || Ok(Sent { command: command.clone(), by, is_long });
+                let sending = || Ok(Sent { command: command.clone(), by, is_long, once });
                 let mut answer = self.send(key, by, [true, false], &sending)$($await)*;
                 answer.pooled.take().into_iter().for_each(Pooled::keep);
                 answer
@@ -107,7 +112,8 @@ macro_rules! pool {
                     let reply = pooled.query(&sent.command, sent.by)$($await)*;
                     *unsure |= reply.as_ref().is_err_and(is_lost);
                     // An idle connection that was closed shows nothing about the state of the server.
-                    if is_stale.is_some() && reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
+                    let is_closed = is_stale.is_some() && reply.as_ref().is_err_and(|error| error.is_connection_dropped());
+                    if is_closed && !sent.once {
                         locked(&self.idle).forget(&target.name);
                         continue;
                     }
@@ -187,7 +193,7 @@ macro_rules! watch {
             /// Binds all keys of a session to the connection, or to a new one; or renews them there.
             $($async)? fn bind(&mut self) -> RedisResult<()> {
                 let (sent, hold) = (Instant::now(), self.hold.clone());
-                let (command, by) = (hold.spec.renew(&hold.owner), hold.short() + hold.spec.replicas_time());
+                let (command, by) = (hold.spec.bind(&hold.owner), hold.short() + hold.spec.replicas_time());
                 match &mut self.pooled {
                     Some(pooled) => pooled.query(&command, by)$($await)*?,
                     None => self.call(0, command, left(by))$($await)*?,
@@ -197,7 +203,7 @@ macro_rules! watch {
             }
 
             $($async)? fn call(&mut self, key: usize, command: Cmd, listen: Duration) -> RedisResult<Value> {
-                let sending = || Ok(Sent { command: command.clone(), by: Instant::now() + listen, is_long: true });
+                let sending = || Ok(Sent { command: command.clone(), by: Instant::now() + listen, is_long: true, once: false });
                 let by = Instant::now() + SHORT;
                 let answer = self.core.pool.call(&self.hold.spec.keys[key], by, false, &sending)$($await)*;
                 self.pooled = answer.pooled;
@@ -208,11 +214,13 @@ macro_rules! watch {
         impl Core {
             /// Renews the lease. Returns when to call this again, if necessary.
             pub(super) $($async)? fn renew(&self, hold: &Hold) -> Option<Instant> {
-                let (sent, by) = (Instant::now(), hold.short() + hold.spec.replicas_time());
-                match judge(self.pool.short(hold.spec.key(), &hold.spec.renew(&hold.owner), by)$($await)*.reply) {
+                let Some(renewing) = hold.begin_renewal() else { return Some(hold.next_try()) };
+                let (sent, lease) = (Instant::now(), hold.lease());
+                let (command, by) = (hold.spec.renew(&hold.owner, Some(lease)), hold.short() + hold.spec.replicas_time());
+                match judge(self.pool.short(hold.spec.key(), &command, by)$($await)*.reply) {
                     Verdict::Done(_) | Verdict::Null => {
-                        hold.confirmed(sent);
-                        Some(sent + hold.spec.lease / 3)
+                        renewing.confirmed(sent, lease);
+                        Some(sent + lease / 3)
                     }
                     // What reports losses does so at once.
                     Verdict::Never(error) if is_not_held(&error) => {
@@ -246,7 +254,7 @@ macro_rules! watch {
                 let (mut error, by) = trial.error(spec, &self.pool.nodes);
                 let Some(by) = by else { return error };
                 for key in spec.keys.iter().take_while(|_| !left(by).is_zero()) {
-                    let info = self.pool.short(key, &Spec::info(key), by)$($await)*.reply;
+                    let info = self.pool.short(key, &Spec::info(key, 0), by)$($await)*.reply;
                     if info.is_ok_and(|info| held_by(&mut error, &info)) {
                         break;
                     }
@@ -258,9 +266,178 @@ macro_rules! watch {
 }
 pub(crate) use watch;
 
-/// The release of a hold.
+/// Short requests about a lock, whoever holds it.
+macro_rules! requests {
+    ([$($async:ident)?] [$($await:tt)*]) => {
+        impl Core {
+            /// Sends a short command about this lock, again while the error is transient, within [`REQUEST`]. `once`: not
+            /// if it may have been executed.
+            $($async)? fn request(&self, spec: &Spec, key: &[u8], command: &Cmd, once: bool) -> Result<Value> {
+                self.shared.check(spec)?;
+                let (mut pause, end) = (Pause::new(), Instant::now() + REQUEST);
+                loop {
+                    let answer = self.pool.brief(key, command, end.min(Instant::now() + SHORT), once)$($await)*;
+                    let error = match answer.reply {
+                        Ok(reply) => return Ok(reply),
+                        Err(error) => error,
+                    };
+                    let is_last = !again(&error) || once && answer.unsure;
+                    match pause.next(Some(end)).filter(|_| !is_last) {
+                        Some(pause) => sleep(pause)$($await)*,
+                        None => return Err(spec.error(error, &self.pool.nodes)),
+                    }
+                }
+            }
+        }
+
+        impl Lock {
+            /// Whether any owner holds it, or one of its keys; of a semaphore, whether any permit is taken.
+            ///
+            /// # Errors
+            ///
+            /// [`InvalidOption`](crate::Error::InvalidOption), [`Connection`](crate::Error::Connection) if the server has
+            /// not replied within two seconds, [`NoModule`](crate::Error::NoModule), [`Closed`](crate::Error::Closed),
+            /// [`Refused`](crate::Error::Refused).
+            pub $($async)? fn locked(&self) -> Result<bool> {
+                Ok(!self.informed(0)$($await)*?.holders.is_empty())
+            }
+
+            /// Who holds it, and who waits for it.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`locked`](Lock::locked).
+            pub $($async)? fn info(&self) -> Result<LockInfo> {
+                self.informed(10)$($await)*
+            }
+
+            $($async)? fn informed(&self, waiters: usize) -> Result<LockInfo> {
+                self.core.shared.check(&self.spec)?;
+                let mut info = LockInfo::default();
+                for key in &self.spec.keys {
+                    let command = Spec::info(key, waiters);
+                    info.add(key, &self.core.request(&self.spec, key, &command, false)$($await)*?);
+                }
+                Ok(info)
+            }
+
+            /// Frees it, or each of its keys, whoever holds it, and hands it off to the next waiter. Returns whether it
+            /// was held. It is a tool for operators: the holder works on until it notices the loss, and then two may work
+            /// under the same lock.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`locked`](Lock::locked).
+            pub $($async)? fn force(&self) -> Result<bool> {
+                self.core.shared.check(&self.spec)?;
+                let mut was_held = false;
+                for key in &self.spec.keys {
+                    let reply = self.core.request(&self.spec, key, &Spec::force(key), false)$($await)*?;
+                    was_held |= self.spec.read::<bool>(reply, &self.core.pool.nodes)?;
+                }
+                Ok(was_held)
+            }
+        }
+    };
+}
+pub(crate) use requests;
+
+/// What is done with a hold: its renewal by the program, commands under it, and its release.
 macro_rules! release {
     ([$($async:ident)?] [$($await:tt)*]) => {
+        impl Guard {
+            /// Renews the lease now, besides the renewals in the background: a lock with
+            /// [`no_renewal`](crate::Lock::no_renewal) is renewed only by this. Of a session it checks that it is held.
+            ///
+            /// # Errors
+            ///
+            /// [`NotHeld`](crate::Error::NotHeld) if it was lost, [`Connection`](crate::Error::Connection) if the server
+            /// has not replied within two seconds, [`NoReplicas`](crate::Error::NoReplicas),
+            /// [`Refused`](crate::Error::Refused).
+            pub $($async)? fn renew(&self) -> Result<()> {
+                self.renewed(None)$($await)*
+            }
+
+            /// The same with another lease, which the hold has from now on. A shorter one applies even if the server does
+            /// not reply, a longer one only when it has.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`renew`](Self::renew); [`InvalidOption`](crate::Error::InvalidOption) if it is zero, or if the
+            /// hold is a session's, which has no lease.
+            pub $($async)? fn renew_for(&self, lease: Duration) -> Result<()> {
+                self.renewed(Some(capped(lease)))$($await)*
+            }
+
+            $($async)? fn renewed(&self, lease: Option<Duration>) -> Result<()> {
+                let (hold, spec, pool) = (&self.hold, &self.hold.spec, &self.core.pool);
+                spec.check_renewal(lease)?;
+                let mut renewing = loop {
+                    match hold.begin_renewal() {
+                        Some(renewing) => break renewing,
+                        None => sleep(SETTLING)$($await)*,
+                    }
+                };
+                hold.check()?;
+                let lease = lease.unwrap_or_else(|| hold.lease());
+                let command = spec.renew(&hold.owner, (!spec.session).then_some(lease));
+                renewing.sends(lease);
+                self.reschedule();
+                let (mut pause, end, mut unsure) = (Pause::new(), Instant::now() + REQUEST, false);
+                let error = loop {
+                    let (sent, by) = (Instant::now(), hold.short().min(end) + spec.replicas_time());
+                    let answer = pool.short(spec.key(), &command, by)$($await)*;
+                    unsure |= answer.unsure;
+                    match judge(answer.reply) {
+                        Verdict::Done(_) | Verdict::Null => {
+                            // A session's clock is that of its connection.
+                            if !spec.session {
+                                renewing.confirmed(sent, lease);
+                                self.reschedule();
+                            }
+                            return Ok(());
+                        }
+                        Verdict::Again(error) => match pause.next(Some(end.min(hold.until()))) {
+                            Some(pause) => sleep(pause)$($await)*,
+                            None => break error,
+                        },
+                        Verdict::Never(error) => break error,
+                    }
+                };
+                let error = spec.error(error, &pool.nodes);
+                match &error {
+                    Error::NotHeld { .. } => hold.lost(),
+                    // It may be in force, although too few replicas have it.
+                    Error::NoReplicas { .. } => {}
+                    _ if unsure => {}
+                    _ => {
+                        renewing.refused();
+                        self.reschedule();
+                    }
+                }
+                Err(error)
+            }
+
+            /// Executes a command of redis-rs on the server of the lock, if the lock is held at that moment; of a
+            /// multi-key lock, if its first key is. In a cluster, the keys of the command must be in the slot of that key.
+            /// It is not repeated: after a lost connection it may have been executed.
+            ///
+            /// # Errors
+            ///
+            /// [`NotHeld`](crate::Error::NotHeld), [`Connection`](crate::Error::Connection), and
+            /// [`Refused`](crate::Error::Refused) with another error of the command, or if the reply is not a `T`.
+            pub $($async)? fn guard<T: FromRedisValue>(&self, command: &Cmd) -> Result<T> {
+                let (hold, spec) = (&self.hold, &self.hold.spec);
+                hold.check()?;
+                let command = spec.guard(&hold.owner, command);
+                let result = self.core.request(spec, spec.key(), &command, true)$($await)*;
+                if matches!(result, Err(Error::NotHeld { .. })) {
+                    hold.lost();
+                }
+                spec.read(result?, &self.core.pool.nodes)
+            }
+        }
+
         /// A release that may have to be sent more than once.
         pub(super) struct Releasing {
             core: Arc<Core>,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::RedisError;
 
+use crate::spec::process;
 use crate::util::at_least_1_ms;
 
 /// Why a lock was not acquired, or not released. The text names the lock: `lock "report" was not acquired within 3 s`.
@@ -104,13 +105,19 @@ impl fmt::Display for NotAcquired {
         if !self.waited.is_zero() {
             write!(f, " within {} s", at_least_1_ms(self.waited) as f64 / 1000.0)?;
         }
-        match (&self.cause, &self.holders[..]) {
-            (Some(cause), _) => write!(f, ": {cause}"),
-            (None, []) => Ok(()),
-            (None, [one]) => write!(f, ": held by {one}"),
-            (None, [one, other]) => write!(f, ": held by {one} and {other}"),
-            (None, [one, two, _]) => write!(f, ": held by {one}, {two} and 1 other"),
-            (None, [one, two, others @ ..]) => write!(f, ": held by {one}, {two} and {} others", others.len()),
+        // A holder of this process may be the waiter itself.
+        let process = process();
+        let named = |owner: &String| match owner.starts_with(&process) {
+            true => format!("{owner} (this process)"),
+            false => owner.clone(),
+        };
+        let holders: Vec<String> = self.holders.iter().take(2).map(named).collect();
+        match (&self.cause, &holders[..], self.holders.len().saturating_sub(2)) {
+            (Some(cause), _, _) => write!(f, ": {cause}"),
+            (None, [], _) => Ok(()),
+            (None, [one, other], 1) => write!(f, ": held by {one}, {other} and 1 other"),
+            (None, [one, other], others @ 2..) => write!(f, ": held by {one}, {other} and {others} others"),
+            (None, some, _) => write!(f, ": held by {}", some.join(" and ")),
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The state of a hold from its grant to its end, the same for both flavours.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use redis::{RedisError, RedisResult, Value};
 
+use crate::agenda::Id;
 use crate::spec::{Spec, REPORTED};
 use crate::util::{again, is_not_held, left, locked, SHORT, SLACK};
 
@@ -13,6 +14,7 @@ use crate::util::{again, is_not_held, left, locked, SHORT, SLACK};
 pub(crate) type OnLost = Arc<dyn Fn() + Send + Sync>;
 
 const EXPIRED: &str = "its lease expired";
+const RELEASED: &str = "it was released before";
 
 /// How long a session's hold is assumed to exist after its connection was lost: the default of `lock.session-grace`.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
@@ -36,12 +38,21 @@ pub(crate) struct Hold {
     pub token: Option<u64>,
     /// Whether an earlier request of this owner may still arrive at the server.
     pub unsure: bool,
+    /// What renews it, or reports its end.
+    pub job: OnceLock<Id>,
     state: Mutex<State>,
     on_lost: Option<OnLost>,
 }
 
 struct State {
     phase: Phase,
+    /// Of the last renewal with another one, if there was one.
+    lease: Duration,
+    /// Renewals follow each other, so that the server executes them in this order.
+    is_renewing: bool,
+    /// More than one if its thread has entered the lock again.
+    #[cfg_attr(not(feature = "sync"), allow(dead_code))]
+    guards: usize,
     /// When it ends if it is not renewed; for a session, if the server does not confirm it.
     until: Instant,
     /// Why it is lost, if it is.
@@ -69,8 +80,9 @@ impl Hold {
         // The lease began at the grant, which may be some time before the reply.
         let until = Instant::now() + spec.lease - spec.lease.min(sent.elapsed()).min(spec.lease / 10);
         let token = spec.fenced.then_some(granted as u64);
-        let state = Mutex::new(State { phase: Phase::Held, until, why: EXPIRED, is_warned: false });
-        Self { spec, owner, token, unsure, state, on_lost }
+        let (phase, lease, why) = (Phase::Held, spec.lease, EXPIRED);
+        let state = Mutex::new(State { phase, lease, is_renewing: false, guards: 1, until, why, is_warned: false });
+        Self { spec, owner, token, unsure, job: OnceLock::new(), state, on_lost }
     }
 
     /// Whether it is neither lost nor being released.
@@ -84,6 +96,35 @@ impl Hold {
         state.phase == Phase::Lost || state.phase == Phase::Held && left(state.until).is_zero()
     }
 
+    /// Refuses what needs a hold that is not lost.
+    pub fn check(&self) -> crate::Result<()> {
+        locked(&self.state).check().map_err(|why| self.spec.not_held(why))
+    }
+
+    #[cfg(feature = "sync")]
+    pub fn has_guards(&self) -> bool {
+        locked(&self.state).guards > 0
+    }
+
+    /// Another guard of it: `None` if it has none any more.
+    #[cfg(feature = "sync")]
+    pub fn enter(&self) -> Option<crate::Result<()>> {
+        let mut state = locked(&self.state);
+        if state.guards == 0 {
+            return None;
+        }
+        let entered = state.check().map(|()| state.guards += 1);
+        Some(entered.map_err(|why| self.spec.not_held(why)))
+    }
+
+    /// One of its guards ends. `None`: it was the last one, so the lock is to be released.
+    #[cfg(feature = "sync")]
+    pub fn leave(&self) -> Option<crate::Result<()>> {
+        let mut state = locked(&self.state);
+        state.guards -= 1;
+        (state.guards > 0).then(|| state.check().map_err(|why| self.spec.not_held(why)))
+    }
+
     /// Whether its lease has expired by the local clock.
     pub fn is_expired(&self) -> bool {
         Instant::now() >= self.until()
@@ -94,15 +135,32 @@ impl Hold {
         locked(&self.state).until
     }
 
+    pub fn lease(&self) -> Duration {
+        locked(&self.state).lease
+    }
+
     /// How much of the lease is left.
     pub fn left(&self) -> Duration {
         left(self.until())
     }
 
-    /// When it is to be renewed first; `None` if it is not.
-    pub fn first_renewal(&self) -> Option<Instant> {
+    /// When it is to be renewed next; `None` if it is not.
+    pub fn next_renewal(&self) -> Option<Instant> {
         let is_renewed = self.spec.renew && !self.spec.session;
-        is_renewed.then(|| (self.until() - self.spec.lease / 3 * 2).max(Instant::now()))
+        let now = Instant::now();
+        is_renewed.then(|| self.until().checked_sub(self.lease() / 3 * 2).map_or(now, |due| due.max(now)))
+    }
+
+    /// When it is to be renewed, or else when it ends.
+    pub fn due(&self) -> Instant {
+        self.next_renewal().unwrap_or_else(|| self.until())
+    }
+
+    /// Begins a renewal, if none is in progress.
+    pub fn begin_renewal(&self) -> Option<Renewing<'_>> {
+        let mut state = locked(&self.state);
+        let was_renewing = std::mem::replace(&mut state.is_renewing, true);
+        (!was_renewing).then(|| Renewing { hold: self, before: None })
     }
 
     /// By when a short command about it must have a reply.
@@ -112,12 +170,13 @@ impl Hold {
 
     /// The server has confirmed the hold: it was held at `then`, with a full lease.
     pub fn confirmed(&self, then: Instant) {
-        locked(&self.state).until = then + self.spec.lease;
+        let mut state = locked(&self.state);
+        state.until = then + state.lease;
     }
 
     /// When a failed renewal is repeated: soon, and not after the end of the lease.
     pub fn next_try(&self) -> Instant {
-        let soon = Instant::now() + (self.spec.lease / 20).min(Duration::from_millis(500));
+        let soon = Instant::now() + (self.lease() / 20).min(Duration::from_millis(500));
         soon.min(self.until())
     }
 
@@ -130,7 +189,7 @@ impl Hold {
     /// How long one blocking call of a watch lasts, and how long to wait for its reply. For a session both are short,
     /// because the watch is what notices that the server does not respond.
     pub fn watch_times(&self, max_block: Duration) -> (Duration, Duration) {
-        let third = (self.spec.lease / 3).max(Duration::from_millis(1));
+        let third = (self.lease() / 3).max(Duration::from_millis(1));
         if self.spec.session {
             (max_block.min(third), max_block.min(third) + SLACK.min(third))
         } else {
@@ -172,7 +231,7 @@ impl Hold {
 
     /// How long to wait until a refused watch is tried again, in steps that notice the end of the hold.
     pub fn refused(&self) -> impl Iterator<Item = Duration> + '_ {
-        let end = Instant::now() + self.spec.lease / 3;
+        let end = Instant::now() + self.lease() / 3;
         std::iter::from_fn(move || {
             let step = left(end).min(Duration::from_millis(200));
             (self.is_held() && !step.is_zero()).then_some(step)
@@ -202,6 +261,11 @@ impl Hold {
         }
     }
 
+    /// The server has replied to the program itself that it is not held.
+    pub fn lost(&self) {
+        self.lose(REPORTED);
+    }
+
     /// Records the loss and reports it, once, unless it is being released already.
     fn lose(&self, why: &'static str) {
         let mut state = locked(&self.state);
@@ -227,6 +291,56 @@ impl Hold {
             Phase::Held if !left(state.until).is_zero() => Ended::Held,
             _ => Ended::Lost(state.why),
         }
+    }
+}
+
+impl State {
+    /// Why it is not held, if it is not.
+    fn check(&self) -> Result<(), &'static str> {
+        match self.phase {
+            Phase::Held if left(self.until).is_zero() => Err(self.why),
+            Phase::Held => Ok(()),
+            Phase::Lost => Err(self.why),
+            Phase::Released => Err(RELEASED),
+        }
+    }
+}
+
+/// A renewal in progress; it ends when this is dropped.
+pub(crate) struct Renewing<'a> {
+    hold: &'a Hold,
+    /// The lease and its end before a shorter one.
+    before: Option<(Duration, Instant)>,
+}
+
+impl Renewing<'_> {
+    /// A renewal with this lease is about to be sent. A shorter one counts from now on, because its reply may get lost.
+    pub fn sends(&mut self, lease: Duration) {
+        let mut state = locked(&self.hold.state);
+        if lease < state.lease {
+            self.before = Some((state.lease, state.until));
+            (state.lease, state.until) = (lease, state.until.min(Instant::now() + lease));
+        }
+    }
+
+    /// The renewal that was sent `then` with this lease was executed.
+    pub fn confirmed(&self, then: Instant, lease: Duration) {
+        locked(&self.hold.state).lease = lease;
+        self.hold.confirmed(then);
+    }
+
+    /// It was certainly not executed.
+    pub fn refused(&self) {
+        if let Some((lease, until)) = self.before {
+            let mut state = locked(&self.hold.state);
+            (state.lease, state.until) = (lease, until);
+        }
+    }
+}
+
+impl Drop for Renewing<'_> {
+    fn drop(&mut self) {
+        locked(&self.hold.state).is_renewing = false;
     }
 }
 
@@ -288,7 +402,7 @@ impl Ended {
             Self::Held => replied,
             // The release must not succeed, whatever the server replied, if it did.
             Self::Lost(why) => Err(spec.not_held(why)),
-            Self::Before => Err(spec.not_held("it was released before")),
+            Self::Before => Err(spec.not_held(RELEASED)),
         }
     }
 }

@@ -12,6 +12,7 @@ mod both;
 mod error;
 mod hold;
 mod idle;
+mod info;
 mod lock;
 mod nodes;
 mod settings;
@@ -26,6 +27,7 @@ pub mod aio;
 pub mod sync;
 
 pub use error::{Error, NotAcquired};
+pub use info::{Holder, LockInfo, Waiter};
 pub use lock::{Factory, Lock};
 /// The version of redis-rs whose types are used here.
 pub use redis;

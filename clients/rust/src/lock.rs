@@ -96,7 +96,7 @@ impl<C> Factory<C> {
 ///
 /// With an invalid option, each acquisition returns [`Error::InvalidOption`](crate::Error::InvalidOption).
 ///
-/// So it is not reentrant: a holder that acquires it again waits for itself.
+/// So a holder that acquires it again waits for itself, unless it is `reentrant`, which only locks for threads can be.
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock<C> {
     pub(crate) core: Arc<C>,

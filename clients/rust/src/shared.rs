@@ -93,9 +93,18 @@ impl Shared {
         self.is_closed.load(Ordering::SeqCst)
     }
 
+    /// Refuses invalid options, and everything if it was closed.
+    pub fn check(&self, spec: &Spec) -> Result<(), Error> {
+        spec.check(self.max_block, self.connect_timeout)?;
+        if self.is_closed() {
+            return Err(spec.closed());
+        }
+        Ok(())
+    }
+
     /// Begins an acquisition, before anything is sent.
     pub fn begin(&self, spec: &Spec) -> Result<Arc<Waiting>, Error> {
-        spec.check(self.max_block, self.connect_timeout)?;
+        self.check(spec)?;
         let (is_sent, given_up, wake) = Default::default();
         let waiting = Arc::new(Waiting { spec: Arc::new(spec.clone()), owner: new_owner(), is_sent, given_up, wake });
         let mut state = locked(&self.state);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use redis::{cmd, Cmd, ErrorKind, RedisError};
+use redis::{cmd, from_redis_value, Arg, Cmd, ErrorKind, FromRedisValue, RedisError, Value};
 use uuid::Uuid;
 
 use crate::nodes::Nodes;
@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Multi,
     Semaphore,
 }
+
+const NO_LEASE: &str = "lease must be greater than 0, not 0";
 
 /// Why a lock is not held, if only the server knows more.
 pub(crate) const REPORTED: &str = "the server reported its loss";
@@ -41,13 +43,18 @@ impl Kind {
 
 /// A new owner, `host:pid:random`.
 pub(crate) fn new_owner() -> String {
+    format!("{}{}", process(), Uuid::new_v4().simple())
+}
+
+/// How the owners of this process begin.
+pub(crate) fn process() -> String {
     static HOST: OnceLock<String> = OnceLock::new();
     let host = HOST.get_or_init(|| {
         let named = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
         let named = named.or_else(|| std::env::var("HOSTNAME").ok()).or_else(|| std::env::var("COMPUTERNAME").ok());
         named.map(|name| name.trim().to_string()).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".into())
     });
-    format!("{host}:{}:{}", std::process::id(), Uuid::new_v4().simple())
+    format!("{host}:{}:", std::process::id())
 }
 
 /// Everything that is sent to the server about a lock, except the owner.
@@ -67,6 +74,8 @@ pub(crate) struct Spec {
     pub renew: bool,
     /// Whether the server is to report a loss.
     pub watch: bool,
+    /// Whether a thread that holds it enters it again.
+    pub reentrant: bool,
 }
 
 impl Spec {
@@ -83,6 +92,7 @@ impl Spec {
             replicas: None,
             renew: true,
             watch: false,
+            reentrant: false,
         }
     }
 
@@ -107,7 +117,7 @@ impl Spec {
         } else if self.keys.is_empty() {
             String::from("keys must not be empty")
         } else if self.lease.is_zero() {
-            String::from("lease must be greater than 0, not 0")
+            String::from(NO_LEASE)
         } else if semaphore && self.limit == 0 {
             String::from("limit must be at least 1, not 0")
         } else if !semaphore && self.permits.is_some() {
@@ -116,6 +126,8 @@ impl Spec {
             format!("permits must be from 1 to the limit of {}, not {}", self.limit, self.permits())
         } else if self.fenced && !tokens {
             format!("fenced: a {} has no fencing token", self.kind.name())
+        } else if self.reentrant && semaphore {
+            String::from("reentrant: a semaphore has permits, and no owner that could enter it again")
         } else {
             match self.replicas {
                 Some((0, _)) => String::from("replicas must be at least 1, not 0"),
@@ -123,7 +135,26 @@ impl Spec {
                 _ => return Ok(()),
             }
         };
-        Err(Error::InvalidOption { lock: self.to_string(), text })
+        Err(self.invalid(text))
+    }
+
+    /// Refuses the new lease of a renewal, if it is invalid.
+    pub fn check_renewal(&self, lease: Option<Duration>) -> Result<(), Error> {
+        match lease {
+            Some(Duration::ZERO) => Err(self.invalid(NO_LEASE)),
+            Some(_) if self.session => Err(self.invalid("lease: a session has none")),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn invalid(&self, text: impl Into<String>) -> Error {
+        Error::InvalidOption { lock: self.to_string(), text: text.into() }
+    }
+
+    /// Whether who holds the other one may enter this one.
+    #[cfg(feature = "sync")]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.kind, &self.keys, self.reads) == (other.kind, &other.keys, other.reads)
     }
 
     /// The error for an error of redis-rs.
@@ -151,11 +182,35 @@ impl Spec {
         Error::NotHeld { lock: self.to_string(), why: why.to_string() }
     }
 
-    /// Requests the holders of this key.
-    pub fn info(key: &[u8]) -> Cmd {
+    /// Requests the holders of this key, and this number of its waiters.
+    pub fn info(key: &[u8], waiters: usize) -> Cmd {
         let mut command = cmd("LOCK.INFO");
-        command.arg(key).arg("COUNT").arg(0);
+        command.arg(key).arg("COUNT").arg(waiters);
         command
+    }
+
+    /// Frees this key, whoever holds it.
+    pub fn force(key: &[u8]) -> Cmd {
+        let mut command = cmd("LOCK.FORCE");
+        command.arg(key);
+        command
+    }
+
+    /// A command that the server executes only if the lock is held.
+    pub fn guard(&self, owner: &str, command: &Cmd) -> Cmd {
+        let mut guarded = self.keyed("LOCK.GUARD", owner);
+        for arg in command.args_iter() {
+            match arg {
+                Arg::Simple(bytes) => guarded.arg(bytes),
+                _ => guarded.arg(0), // where a cursor begins
+            };
+        }
+        guarded
+    }
+
+    /// Reads a reply in the type that the program wants.
+    pub fn read<T: FromRedisValue>(&self, reply: Value, nodes: &Nodes) -> Result<T, Error> {
+        from_redis_value(reply).map_err(|error| self.error(error.into(), nodes))
     }
 
     /// How much longer than its `BLOCK` a reply may take: the time for replicas.
@@ -178,7 +233,7 @@ impl Spec {
                 command
             }
         };
-        self.lease(&mut command);
+        self.leased(&mut command, (!self.session).then_some(self.lease));
         if let Some(block) = block {
             command.arg("BLOCK").arg(block);
         }
@@ -224,15 +279,29 @@ impl Spec {
         command
     }
 
-    /// Renews the lease, or binds the hold to the connection of the command.
-    pub fn renew(&self, owner: &str) -> Cmd {
-        let mut command = match self.kind {
-            Kind::Multi => self.counted("LOCK.MRENEW", owner),
-            _ => self.keyed("LOCK.RENEW", owner),
-        };
-        self.lease(&mut command);
+    /// Renews the hold with this lease. Without one the server's default applies, and a session stays one.
+    pub fn renew(&self, owner: &str, lease: Option<Duration>) -> Cmd {
+        let mut command = self.renewal(owner);
+        if lease.is_some() {
+            self.leased(&mut command, lease);
+        }
         self.acknowledged(&mut command);
         command
+    }
+
+    /// Binds the hold to the connection of the command.
+    pub fn bind(&self, owner: &str) -> Cmd {
+        let mut command = self.renewal(owner);
+        self.leased(&mut command, None);
+        self.acknowledged(&mut command);
+        command
+    }
+
+    fn renewal(&self, owner: &str) -> Cmd {
+        match self.kind {
+            Kind::Multi => self.counted("LOCK.MRENEW", owner),
+            _ => self.keyed("LOCK.RENEW", owner),
+        }
     }
 
     /// Waits for the loss of this key: the reply is `LOST`, or null after `block` milliseconds.
@@ -265,12 +334,12 @@ impl Spec {
         self.reads.map(|reads| if number < reads { "READ" } else { "WRITE" })
     }
 
-    fn lease(&self, command: &mut Cmd) {
-        if self.session {
-            command.arg("SESSION");
-        } else {
-            command.arg("PX").arg(at_least_1_ms(self.lease));
-        }
+    /// Adds the lease, or that the hold is a session's.
+    fn leased(&self, command: &mut Cmd, lease: Option<Duration>) {
+        match lease {
+            Some(lease) => command.arg("PX").arg(at_least_1_ms(lease)),
+            None => command.arg("SESSION"),
+        };
     }
 
     fn acknowledged(&self, command: &mut Cmd) {
@@ -297,11 +366,16 @@ impl fmt::Display for Spec {
             f.write_str(if number > 0 { ", " } else { " " })?;
             match std::str::from_utf8(key) {
                 Ok(key) => write!(f, "{key:?}")?,
-                Err(_) => write!(f, "\"{}\"", key.escape_ascii())?,
+                Err(_) => write!(f, "\"{}\"", shown(key))?,
             }
         }
         Ok(())
     }
+}
+
+/// A key or an owner as text.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_string)
 }
 
 fn on(name: &str, key: &[u8], owner: &str) -> Cmd {

@@ -1,13 +1,13 @@
 //! What the attempts of an acquisition have in common in both flavours: how long each may take, what follows a failed
 //! one, and the error in the end.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use redis::{from_redis_value_ref, RedisError, Value};
+use redis::{RedisError, Value};
 
 use crate::error::NotAcquired;
+use crate::info::{Holder, LockInfo};
 use crate::nodes::Nodes;
 use crate::shared::Shared;
 use crate::spec::Spec;
@@ -104,11 +104,10 @@ impl Trial {
 
 /// Adds the names of the holders, from the reply of `LOCK.INFO`. Returns whether there are any.
 pub(crate) fn held_by(error: &mut Error, info: &Value) -> bool {
-    type Fields = HashMap<String, Value>;
     let Error::NotAcquired(error) = error else { return true };
-    let info: Fields = from_redis_value_ref(info).unwrap_or_default();
-    let holders: Vec<Fields> = info.get("holders").and_then(|all| from_redis_value_ref(all).ok()).unwrap_or_default();
-    for owner in holders.iter().filter_map(|holder| from_redis_value_ref(holder.get("owner")?).ok()) {
+    let mut found = LockInfo::default();
+    found.add(&[], info);
+    for Holder { owner, .. } in found.holders {
         if !error.holders.contains(&owner) {
             error.holders.push(owner);
         }

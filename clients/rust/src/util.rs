@@ -9,6 +9,8 @@ use crate::spec::{Kind, Spec};
 
 /// How long a short command, or a new connection, may take.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
+/// How long a request that waits for nothing may take, with its repetitions.
+pub(crate) const REQUEST: Duration = Duration::from_secs(2);
 /// How much longer than its `BLOCK` a blocking command may take before its server is considered unreachable.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
 /// How late an acquisition ends at most. The reply to its last request is waited for until [`REPLY_TOLERANCE`], and the rest
@@ -142,7 +144,7 @@ impl Call {
     /// Its command.
     pub fn sent(&self, spec: &Spec, owner: &str) -> Sent {
         let by = self.by + spec.replicas_time();
-        Sent { command: spec.acquire(owner, self.block), by, is_long: self.is_long }
+        Sent { command: spec.acquire(owner, self.block), by, is_long: self.is_long, once: false }
     }
 }
 
@@ -152,6 +154,8 @@ pub(crate) struct Sent {
     pub by: Instant,
     /// Whether a server without a reply by then is unresponsive, and not only slow.
     pub is_long: bool,
+    /// Whether it must not be executed twice, so it is not sent again if its connection was lost.
+    pub once: bool,
 }
 
 /// At most a hundred years: with longer times, clocks overflow.

@@ -248,6 +248,10 @@ fn invalid_options_are_refused() {
         (locks.multi(["a"]).fenced(), "fenced: a multi-key lock has no fencing token"),
         (locks.lock("a").replicas(0, second), "replicas must be at least 1, not 0"),
         (locks.lock("a").replicas(1, Duration::ZERO), "replicas: the time must be greater than 0, not 0"),
+        (
+            locks.semaphore("a", 3).reentrant(),
+            "reentrant: a semaphore has permits, and no owner that could enter it again",
+        ),
         (locks.multi::<&str>([]), "keys must not be empty"),
         (
             Locks::new(Settings::single(&client).max_block(Duration::ZERO)).lock("a"),
@@ -273,6 +277,52 @@ fn keys_of_all_types_are_shown_as_text() {
     assert_eq!(format!("{:?}", locks.fair(&key)), "Lock(fair lock \"a\")");
     assert_eq!(format!("{:?}", locks.multi([key.clone(), key])), "Lock(multi-key lock \"a\", \"a\")");
     assert_eq!(format!("{:?}", locks.lock(bytes)), "Lock(lock \"\\xff\")");
+}
+
+#[test]
+fn a_thread_enters_a_reentrant_lock_again() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let lock = locks.write("a").fenced().reentrant();
+    let (outer, calls) = (lock.lock().unwrap(), server.calls("lock.rwwrite"));
+    let inner = lock.try_lock().unwrap();
+    let plain = locks.write("a").reentrant().try_lock().unwrap();
+    assert_eq!((inner.owner(), inner.token()), (outer.owner(), outer.token()));
+    assert_eq!(server.calls("lock.rwwrite"), calls, "without a request");
+    // Another thread, another kind, other locks, and one that is not reentrant do not enter.
+    let other = lock.clone();
+    assert!(matches!(thread::spawn(move || other.try_lock()).join().unwrap(), Err(Error::NotAcquired(_))));
+    assert!(matches!(locks.read("a").reentrant().try_lock(), Err(Error::NotAcquired(_))));
+    assert!(matches!(Locks::new(&server.client).write("a").reentrant().try_lock(), Err(Error::NotAcquired(_))));
+    assert!(matches!(locks.write("a").try_lock(), Err(Error::NotAcquired(_))));
+
+    // The last one that ends releases, whichever it is.
+    outer.release().unwrap();
+    drop(plain);
+    assert!(server.is_held("a"));
+    inner.release().unwrap();
+    assert!(!server.is_held("a"));
+
+    let outer = locks.lock("b").reentrant().lock().unwrap();
+    let error = locks.lock("b").reentrant().fenced().lock().unwrap_err();
+    assert_eq!(error.to_string(), "fenced: this thread holds the lock without a token");
+    let inner = locks.lock("b").reentrant().lock().unwrap();
+    server.say::<u8>(&["LOCK.FORCE", "b"]);
+    assert!(matches!(outer.renew(), Err(Error::NotHeld { .. })));
+    assert!(matches!(locks.lock("b").reentrant().lock(), Err(Error::NotHeld { .. })));
+    assert!(matches!(inner.release(), Err(Error::NotHeld { .. })));
+    assert!(matches!(outer.release(), Err(Error::NotHeld { .. })));
+    locks.lock("b").reentrant().lock().unwrap().release().unwrap();
+}
+
+#[test]
+fn without_it_a_thread_waits_for_itself() {
+    let server = Server::start();
+    let lock = Locks::new(&server.client).lock("a");
+    let guard = lock.lock().unwrap();
+    let error = lock.lock_for(Duration::from_millis(100)).unwrap_err();
+    let text = format!("lock \"a\" was not acquired within 0.1 s: held by {} (this process)", guard.owner());
+    assert_eq!(error.to_string(), text);
 }
 
 #[test]

@@ -15,8 +15,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::words::{answer, code, is_read, library, lock, millis, number, other, say, sentinel, settings, text, urls};
-use crate::words::{refuse_negative, released_before, watched_lock, with_own_keys, Answer, Random, CLOSING, SETTLING};
+use crate::words::{answer, code, command, informed, is_read, library, lock, millis, number, other, refuse_negative};
+use crate::words::{released_before, reply, say, sentinel, settings, text, urls, watched_lock, with_own_keys};
+use crate::words::{Answer, Random, CLOSING, SETTLING};
 
 /// A connection as a user would have it.
 enum Own {
@@ -44,7 +45,7 @@ struct User {
 #[derive(Default)]
 struct Runner {
     users: Mutex<HashMap<String, Arc<User>>>,
-    guards: Mutex<HashMap<String, Guard>>,
+    guards: Mutex<HashMap<String, Arc<Guard>>>,
     /// What a second release of each hold answers.
     released: Mutex<HashMap<String, String>>,
     waits: Mutex<HashMap<String, AbortHandle>>,
@@ -101,11 +102,7 @@ impl Runner {
                 wait.into_iter().for_each(|wait| wait.abort());
                 Ok(json!({}))
             }
-            "lost" => {
-                let guards = self.guards.lock().unwrap();
-                let guard = guards.get(text(request, "as")).ok_or_else(|| other("no such hold"))?;
-                Ok(json!({"lost": guard.is_lost()}))
-            }
+            "lost" => Ok(json!({"lost": self.guard(request)?.is_lost()})),
             "within" => self.within(request, body).await,
             "leave" => {
                 let leave = self.bodies.lock().unwrap().remove(&number(request, "of"));
@@ -123,7 +120,32 @@ impl Runner {
                 let pong: RedisResult<String> = own.ask(&cmd("PING")).await;
                 pong.map(|_| json!({"pong": true})).map_err(library)
             }
+            "locked" => {
+                Ok(json!({"locked": lock(&self.user(request)?.locks, &request["lock"]).locked().await.map_err(code)?}))
+            }
+            "info" => {
+                let info = lock(&self.user(request)?.locks, &request["lock"]).info().await;
+                info.map_err(code).map(|info| informed(&info))
+            }
+            "force" => {
+                Ok(json!({"forced": lock(&self.user(request)?.locks, &request["lock"]).force().await.map_err(code)?}))
+            }
+            "renew" => {
+                refuse_negative(request)?;
+                let guard = self.guard(request)?;
+                let renewed = match millis(&request["lease_ms"]) {
+                    Some(lease) => guard.renew_for(lease).await,
+                    None => guard.renew().await,
+                };
+                renewed.map_err(code).map(|()| json!({}))
+            }
+            "guard" => {
+                let guarded = self.guard(request)?.guard::<redis::Value>(&command(request)).await;
+                guarded.map_err(code).map(|guarded| json!({"reply": reply(&guarded)}))
+            }
             "handoff" => handoff(request).await,
+            // Several futures of one task may run at the same time.
+            "reenter" => Err(not_reentrant()),
             unknown => Err(other(format!("unknown request: {unknown}"))),
         }
     }
@@ -142,6 +164,7 @@ impl Runner {
         let name = text(request, "as");
         let guard = self.guards.lock().unwrap().remove(name);
         if let Some(guard) = guard {
+            let guard = Arc::into_inner(guard).ok_or_else(|| other("the hold is in use"))?;
             return guard.release().await.map_err(code).map(|()| json!({}));
         }
         let released = self.released.lock().unwrap().get(name).cloned();
@@ -178,6 +201,10 @@ impl Runner {
         Ok(json!({}))
     }
 
+    fn guard(&self, request: &Value) -> Result<Arc<Guard>, (&'static str, String)> {
+        self.guards.lock().unwrap().get(text(request, "as")).cloned().ok_or_else(|| other("no such hold"))
+    }
+
     fn user(&self, request: &Value) -> Result<Arc<User>, (&'static str, String)> {
         self.users.lock().unwrap().get(text(request, "on")).cloned().ok_or_else(|| other("no such client"))
     }
@@ -189,6 +216,9 @@ impl Runner {
         let wanted = request.clone();
         let waiting = tokio::spawn(async move {
             refuse_negative(&wanted)?;
+            if wanted["lock"]["reentrant"] == true {
+                return Err(not_reentrant());
+            }
             let lock = watched_lock(&user?.locks, &wanted);
             let guard = wait(&lock, &wanted["wait_ms"]).await?;
             Ok((guard, released_before(&lock)))
@@ -201,7 +231,7 @@ impl Runner {
                 waited.unwrap_or_else(|error| Err(("cancelled", error.to_string()))).map(|(guard, released)| {
                     let fields = json!({"owner": guard.owner(), "token": guard.token()});
                     self.released.lock().unwrap().insert(name.clone(), released);
-                    self.guards.lock().unwrap().insert(name, guard);
+                    self.guards.lock().unwrap().insert(name, guard.into());
                     fields
                 });
             answer(number(&request, "id"), result);
@@ -279,6 +309,10 @@ impl Runner {
         id.into_iter().for_each(|id| answer(id, Ok(json!({}))));
         exit(0)
     }
+}
+
+fn not_reentrant() -> (&'static str, String) {
+    ("bad_option", "reentrant: a lock of tasks cannot be".into())
 }
 
 async fn wait(lock: &Lock, wait: &Value) -> Result<Guard, (&'static str, String)> {

@@ -12,8 +12,9 @@ use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::{cmd, Client, Cmd, Connection, FromRedisValue, RedisResult};
 use serde_json::{json, Value};
 
-use crate::words::{answer, code, is_read, library, lock, millis, number, other, say, sentinel, settings, text, urls};
-use crate::words::{refuse_negative, released_before, watched_lock, with_own_keys, Answer, Random, CLOSING, SETTLING};
+use crate::words::{answer, code, command, informed, is_read, library, lock, millis, number, other, refuse_negative};
+use crate::words::{released_before, reply, say, sentinel, settings, text, urls, watched_lock, with_own_keys};
+use crate::words::{Answer, Random, CLOSING, SETTLING};
 
 /// A connection as a user would have it.
 enum Own {
@@ -41,7 +42,7 @@ struct User {
 #[derive(Default)]
 struct Runner {
     users: Mutex<HashMap<String, Arc<User>>>,
-    guards: Mutex<HashMap<String, Guard>>,
+    guards: Mutex<HashMap<String, Arc<Guard>>>,
     /// What a second release of each hold answers.
     released: Mutex<HashMap<String, String>>,
     waits: Mutex<HashMap<String, Cancel>>,
@@ -72,7 +73,7 @@ impl Runner {
         if request["do"] == "acquire" {
             self.waits.lock().unwrap().insert(text(request, "as").into(), Cancel::new());
         }
-        if request["until"] != true {
+        if request["until"] != true && request["do"] != "reenter" {
             return None;
         }
         let (leave, left) = mpsc::channel();
@@ -99,11 +100,7 @@ impl Runner {
                 wait.into_iter().for_each(|wait| wait.cancel());
                 Ok(json!({}))
             }
-            "lost" => {
-                let guards = self.guards.lock().unwrap();
-                let guard = guards.get(text(request, "as")).ok_or_else(|| other("no such hold"))?;
-                Ok(json!({"lost": guard.is_lost()}))
-            }
+            "lost" => Ok(json!({"lost": self.guard(request)?.is_lost()})),
             "within" => self.within(request, body),
             "leave" => {
                 let leave = self.bodies.lock().unwrap().remove(&number(request, "of"));
@@ -120,6 +117,28 @@ impl Runner {
                 let pong: Option<RedisResult<String>> = own.as_mut().map(|own| own.ask(&cmd("PING")));
                 pong.ok_or_else(|| other("no connection"))?.map(|_| json!({"pong": true})).map_err(library)
             }
+            "locked" => {
+                Ok(json!({"locked": lock(&self.user(request)?.locks, &request["lock"]).locked().map_err(code)?}))
+            }
+            "info" => {
+                let info = lock(&self.user(request)?.locks, &request["lock"]).info();
+                info.map_err(code).map(|info| informed(&info))
+            }
+            "force" => Ok(json!({"forced": lock(&self.user(request)?.locks, &request["lock"]).force().map_err(code)?})),
+            "renew" => {
+                refuse_negative(request)?;
+                let guard = self.guard(request)?;
+                let renewed = match millis(&request["lease_ms"]) {
+                    Some(lease) => guard.renew_for(lease),
+                    None => guard.renew(),
+                };
+                renewed.map_err(code).map(|()| json!({}))
+            }
+            "guard" => {
+                let guarded = self.guard(request)?.guard::<redis::Value>(&command(request));
+                guarded.map_err(code).map(|guarded| json!({"reply": reply(&guarded)}))
+            }
+            "reenter" => self.reenter(request, body),
             "handoff" => handoff(request),
             unknown => Err(other(format!("unknown request: {unknown}"))),
         }
@@ -135,6 +154,10 @@ impl Runner {
         Ok(json!({}))
     }
 
+    fn guard(&self, request: &Value) -> Result<Arc<Guard>, (&'static str, String)> {
+        self.guards.lock().unwrap().get(text(request, "as")).cloned().ok_or_else(|| other("no such hold"))
+    }
+
     fn user(&self, request: &Value) -> Result<Arc<User>, (&'static str, String)> {
         self.users.lock().unwrap().get(text(request, "on")).cloned().ok_or_else(|| other("no such client"))
     }
@@ -143,19 +166,20 @@ impl Runner {
         let name = text(request, "as");
         let cancel = self.waits.lock().unwrap().get(name).cloned().unwrap_or_default();
         refuse_negative(request)?;
-        let lock = watched_lock(&self.user(request)?.locks, request).cancelled_by(&cancel);
+        let lock = entered(watched_lock(&self.user(request)?.locks, request), request).cancelled_by(&cancel);
         let result = wait(&lock, &request["wait_ms"]);
         self.waits.lock().unwrap().remove(name);
         let guard = result?;
         let fields = json!({"owner": guard.owner(), "token": guard.token()});
         self.released.lock().unwrap().insert(name.into(), released_before(&lock));
-        self.guards.lock().unwrap().insert(name.into(), guard);
+        self.guards.lock().unwrap().insert(name.into(), guard.into());
         Ok(fields)
     }
 
     fn release(&self, request: &Value) -> Answer {
         let name = text(request, "as");
         if let Some(guard) = self.guards.lock().unwrap().remove(name) {
+            let guard = Arc::into_inner(guard).ok_or_else(|| other("the hold is in use"))?;
             return guard.release().map_err(code).map(|()| json!({}));
         }
         let released = self.released.lock().unwrap().get(name).cloned();
@@ -195,7 +219,7 @@ impl Runner {
 
     fn within(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
         refuse_negative(request)?;
-        let guard = wait(&watched_lock(&self.user(request)?.locks, request), &request["wait_ms"])?;
+        let guard = wait(&entered(watched_lock(&self.user(request)?.locks, request), request), &request["wait_ms"])?;
         say(&json!({"event": "inside", "id": request["id"]}));
         if let Some(left) = body {
             left.recv().map_err(other)?;
@@ -205,6 +229,24 @@ impl Runner {
             return Err(("body", "the body has failed".into()));
         }
         guard.release().map_err(code).map(|()| json!({}))
+    }
+
+    fn reenter(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
+        refuse_negative(request)?;
+        let lock = entered(watched_lock(&self.user(request)?.locks, request), request);
+        let mut guards = Vec::new();
+        for _ in 0..number(request, "times") {
+            guards.push(wait(&lock, &request["wait_ms"])?);
+        }
+        let owners: Vec<String> = guards.iter().map(|guard| guard.owner().into()).collect();
+        say(&json!({"event": "inside", "id": request["id"]}));
+        if let Some(left) = body {
+            left.recv().map_err(other)?;
+        }
+        while let Some(guard) = guards.pop() {
+            guard.release().map_err(code)?;
+        }
+        Ok(json!({"owners": owners}))
     }
 
     fn count(&self, request: &Value) -> Answer {
@@ -261,6 +303,15 @@ impl Runner {
         }
         id.into_iter().for_each(|id| answer(id, Ok(json!({}))));
         exit(0)
+    }
+}
+
+/// The lock, reentrant if the request says so.
+fn entered(lock: Lock, request: &Value) -> Lock {
+    if request["lock"]["reentrant"] == true {
+        lock.reentrant()
+    } else {
+        lock
     }
 }
 

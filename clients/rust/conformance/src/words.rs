@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
-use lock_so::{Error, Factory, Lock, Settings};
+use lock_so::{Error, Factory, Lock, LockInfo, Settings};
 use redis::sentinel::{SentinelClient, SentinelServerType};
-use redis::Client;
+use redis::{Client, Cmd};
 use serde_json::{json, Value};
 
 /// The answer to a request: fields, or a code and a text.
@@ -100,15 +100,45 @@ pub fn settings(request: &Value) -> redis::RedisResult<Settings> {
 
 /// What Rust's types do not allow: negative times and numbers.
 pub fn refuse_negative(request: &Value) -> Result<(), (&'static str, String)> {
-    let lock = &request["lock"];
-    let bad = |text: String| Err(("bad_option", text));
-    let negative = |value: &Value| value.as_i64().filter(|number| *number < 0);
-    if let Some(wait) = negative(&request["wait_ms"]) {
-        return bad(format!("wait must not be negative, not {wait}"));
+    let fields = [
+        ("wait must not be negative", &request["wait_ms"]),
+        ("lease must be greater than 0", &request["lock"]["lease_ms"]),
+        ("lease must be greater than 0", &request["lease_ms"]),
+    ];
+    for (text, value) in fields {
+        if let Some(number) = value.as_i64().filter(|number| *number < 0) {
+            return Err(("bad_option", format!("{text}, not {number}")));
+        }
     }
-    match negative(&lock["lease_ms"]) {
-        Some(lease) => bad(format!("lease must be greater than 0, not {lease}")),
-        None => Ok(()),
+    Ok(())
+}
+
+/// The answer to `info`.
+pub fn informed(info: &LockInfo) -> Value {
+    let holder = |of: &lock_so::Holder| json!({"key": of.key, "owner": of.owner, "mode": of.mode, "holds": of.holds});
+    let waiter = |of: &lock_so::Waiter| json!({"key": of.key, "owner": of.owner, "mode": of.mode, "fair": of.fair});
+    json!({
+        "holders": info.holders.iter().map(holder).collect::<Vec<_>>(),
+        "waiting": info.waiting,
+        "waiters": info.waiters.iter().map(waiter).collect::<Vec<_>>(),
+    })
+}
+
+/// The command of a request.
+pub fn command(request: &Value) -> Cmd {
+    let mut command = Cmd::new();
+    for word in request["command"].as_array().into_iter().flatten() {
+        command.arg(word.as_str().map_or_else(|| word.to_string(), str::to_string));
+    }
+    command
+}
+
+/// A reply of the server: a text, an integer or null.
+pub fn reply(reply: &redis::Value) -> Value {
+    match reply {
+        redis::Value::Nil => Value::Null,
+        redis::Value::Int(number) => json!(number),
+        other => json!(redis::from_redis_value_ref::<String>(other).unwrap_or_else(|_| format!("{other:?}"))),
     }
 }
 

@@ -3,19 +3,20 @@
 use std::future::{pending, Future};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use redis::{Cmd, FromRedisValue};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::keep::Watch;
 use super::pool::Pooled;
 use super::Core;
-use crate::agenda::Id;
 use crate::hold::{Ended, Hold, OnLost};
+use crate::shared::SETTLING;
 use crate::spec::Spec;
-use crate::util::{is_not_held, judge, Pause, Verdict, SHORT};
-use crate::Result;
+use crate::util::{capped, is_not_held, judge, Pause, Verdict, REQUEST, SHORT};
+use crate::{Error, Result};
 
 /// A lock that is held and renewed until the guard is released or dropped.
 ///
@@ -27,7 +28,6 @@ pub struct Guard {
     core: Arc<Core>,
     hold: Arc<Hold>,
     lost: Arc<watch::Sender<bool>>,
-    job: Id,
     is_watched: AtomicBool,
     /// A release that has not ended.
     releasing: Option<Releasing>,
@@ -48,9 +48,8 @@ impl Guard {
         let lost = Arc::new(watch::Sender::new(false));
         let hold = Arc::new(Hold::new(spec, owner, granted, unsure, Some(reporting(lost.clone(), on_lost))));
         let is_open = core.shared.add(&hold);
-        let due = hold.first_renewal().unwrap_or_else(|| hold.until());
-        let job = core.keeper.keep(&core, due, hold.clone());
-        let guard = Self { core, hold, lost, job, is_watched: false.into(), releasing: None };
+        hold.job.get_or_init(|| core.keeper.keep(&core, hold.clone()));
+        let guard = Self { core, hold, lost, is_watched: false.into(), releasing: None };
         let spec = &guard.hold.spec;
         if !is_open {
             return Err(spec.closed());
@@ -93,6 +92,11 @@ impl Guard {
         ended.result(&self.hold.spec, result)
     }
 
+    /// Its lease has changed.
+    fn reschedule(&self) {
+        self.hold.job.get().into_iter().for_each(|&job| self.core.keeper.reschedule(job, &self.hold));
+    }
+
     fn watch_all(&self) {
         if !self.is_watched.swap(true, Ordering::Relaxed) {
             // A session's first key is watched already.
@@ -120,7 +124,7 @@ impl Drop for Guard {
         let mut releasing = self.releasing.take().unwrap_or_else(|| Releasing::new(&self.core, &self.hold));
         releasing.repeated = true; // a release whose future was dropped may have been sent
         releasing.begin();
-        self.core.keeper.leave(self.job);
+        self.hold.job.get().into_iter().for_each(|&job| self.core.keeper.leave(job));
     }
 }
 

@@ -27,12 +27,19 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// From `due` on, renews the lease of a hold, or reports its end.
-    pub fn keep(self: &Arc<Self>, core: &Arc<Core>, due: Instant, hold: Arc<Hold>) -> Id {
+    /// Renews the lease of a hold when it is due, or reports its end.
+    pub fn keep(self: &Arc<Self>, core: &Arc<Core>, hold: Arc<Hold>) -> Id {
         if !self.is_started.swap(true, Ordering::Relaxed) {
             core.runtime.spawn(self.clone().run(Arc::downgrade(core)));
         }
-        self.add(None, due, hold)
+        self.add(None, hold.due(), hold)
+    }
+
+    /// The same from now on with the current lease of the hold.
+    pub fn reschedule(&self, job: Id, hold: &Arc<Hold>) {
+        if hold.is_held() {
+            self.add(Some(job), hold.due(), hold.clone());
+        }
     }
 
     /// Removes a hold.
@@ -86,7 +93,7 @@ impl Core {
             hold.expire();
             return None;
         }
-        if hold.first_renewal().is_none() {
+        if hold.next_renewal().is_none() {
             return Some(hold.until());
         }
         self.renew(hold).await

@@ -41,11 +41,12 @@ use tokio::time::sleep;
 
 pub use guard::Guard;
 
+use crate::info::LockInfo;
 use crate::lock::Factory;
 use crate::nodes::{connect_within, Name, Target};
 use crate::shared::{Shared, SETTLING};
 use crate::spec::Spec;
-use crate::util::{capped, left, locked, timed_out, Wait, SHORT};
+use crate::util::{again, capped, left, locked, timed_out, Pause, Wait, REQUEST, SHORT};
 use crate::{Result, Settings};
 use guard::Releasing;
 use keep::Keeper;
@@ -185,6 +186,8 @@ impl Locks {
         true
     }
 }
+
+crate::both::requests!([async] [.await]);
 
 impl Lock {
     /// Acquires the lock, and waits for it without a limit.

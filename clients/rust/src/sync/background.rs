@@ -44,10 +44,17 @@ struct State {
 }
 
 impl Queue {
-    /// From `due` on, renews the lease of a hold, or reports its end.
-    pub fn keep(self: &Arc<Self>, core: &Arc<Core>, due: Instant, hold: Arc<Hold>) -> Id {
+    /// Renews the lease of a hold when it is due, or reports its end.
+    pub fn keep(self: &Arc<Self>, core: &Arc<Core>, hold: Arc<Hold>) -> Id {
         self.start(core);
-        self.add(None, due, Job::Keep(hold))
+        self.add(None, hold.due(), Job::Keep(hold))
+    }
+
+    /// The same from now on with the current lease of the hold.
+    pub fn reschedule(&self, job: Id, hold: &Arc<Hold>) {
+        if hold.is_held() {
+            self.add(Some(job), hold.due(), Job::Keep(hold.clone()));
+        }
     }
 
     /// Executes `step` from `due` on until it returns `None`.
@@ -116,7 +123,7 @@ impl Queue {
                 Job::Keep(hold) => {
                     // It expires then, also if no thread has time to renew it.
                     self.add(Some(id), hold.until(), Job::Keep(hold.clone()));
-                    if let Some(core) = core.upgrade().filter(|_| hold.first_renewal().is_some()) {
+                    if let Some(core) = core.upgrade().filter(|_| hold.next_renewal().is_some()) {
                         self.execute(&Arc::downgrade(&core), core.node(hold.spec.key()), id, Job::Keep(hold));
                     }
                 }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use redis::{Cmd, FromRedisValue};
+
 use super::pool::Pooled;
 use super::{watch, Core};
-use crate::agenda::Id;
 use crate::hold::{Ended, Hold};
-use crate::util::{capped, is_not_held, judge, Pause, Verdict, SHORT};
-use crate::Result;
+use crate::shared::SETTLING;
+use crate::util::{capped, is_not_held, judge, Pause, Verdict, REQUEST, SHORT};
+use crate::{Error, Result};
 
 /// A lock that is held and renewed until the guard is released or dropped.
 ///
@@ -19,23 +21,28 @@ use crate::Result;
 #[must_use = "a guard that is dropped at once holds nothing"]
 pub struct Guard {
     core: Arc<Core>,
-    hold: Arc<Hold>,
-    job: Option<Id>,
+    pub(super) hold: Arc<Hold>,
+    has_ended: bool,
 }
 
 impl Guard {
     pub(super) fn new(core: Arc<Core>, hold: Arc<Hold>, mut pooled: Option<Pooled>) -> Self {
         let spec = &hold.spec;
-        let due = hold.first_renewal();
-        let is_kept = due.is_some() || spec.session || spec.watch;
-        let job = is_kept.then(|| core.queue.keep(&core, due.unwrap_or_else(|| hold.until()), hold.clone()));
+        if hold.next_renewal().is_some() || spec.session || spec.watch {
+            hold.job.get_or_init(|| core.queue.keep(&core, hold.clone()));
+        }
         if !spec.session {
             pooled.take().into_iter().for_each(Pooled::keep);
         }
         if spec.session || spec.watch {
             watch::start(&core, &hold, pooled);
         }
-        Self { core, hold, job }
+        Self { core, hold, has_ended: false }
+    }
+
+    /// Another guard of a hold.
+    pub(super) fn again(core: &Arc<Core>, hold: &Arc<Hold>) -> Self {
+        Self { core: core.clone(), hold: hold.clone(), has_ended: false }
     }
 
     /// Releases the lock. While the server cannot be reached this is repeated, for as long as the lease lasts.
@@ -55,25 +62,42 @@ impl Guard {
     /// # Errors
     ///
     /// Those of [`release`](Guard::release).
-    pub fn release_within(self, limit: Duration) -> Result<()> {
+    pub fn release_within(mut self, limit: Duration) -> Result<()> {
+        self.has_ended = true;
+        if let Some(result) = self.hold.leave() {
+            return result;
+        }
         let mut releasing = Releasing::new(&self.core, &self.hold);
         let (ended, end) = (releasing.ended, Instant::now() + capped(limit));
         let result = releasing.run(end).unwrap_or_else(|error| {
             releasing.continues();
             Err(error)
         });
+        self.drop_job();
         ended.result(&self.hold.spec, result)
+    }
+
+    /// Its lease has changed.
+    fn reschedule(&self) {
+        self.hold.job.get().into_iter().for_each(|&job| self.core.queue.reschedule(job, &self.hold));
+    }
+
+    fn drop_job(&self) {
+        self.hold.job.get().into_iter().for_each(|&job| self.core.queue.drop_job(job));
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        if self.has_ended || self.hold.leave().is_some() {
+            return;
+        }
         let mut releasing = Releasing::new(&self.core, &self.hold);
         // Here, because the program may be about to end.
         if releasing.run(Instant::now()).is_err() {
             releasing.continues();
         }
-        self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
+        self.drop_job();
     }
 }
 

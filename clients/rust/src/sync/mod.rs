@@ -17,19 +17,24 @@ mod background;
 mod cancel;
 mod guard;
 mod pool;
+mod reentry;
 mod request;
 mod watch;
 
 use std::sync::Arc;
-use std::thread;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use redis::{Cmd, Value};
 
 pub use cancel::Cancel;
 pub use guard::Guard;
 
+use crate::info::LockInfo;
 use crate::lock::Factory;
 use crate::shared::{Shared, SETTLING};
-use crate::util::{capped, left, Wait};
+use crate::spec::Spec;
+use crate::util::{again, capped, left, Pause, Wait, REQUEST, SHORT};
 use crate::{Result, Settings};
 use background::Queue;
 use pool::Pool;
@@ -94,11 +99,13 @@ impl Locks {
             if left(end).is_zero() {
                 return false;
             }
-            thread::sleep(SETTLING.min(left(end)));
+            sleep(SETTLING.min(left(end)));
         }
         true
     }
 }
+
+crate::both::requests!([] []);
 
 impl Lock {
     /// Acquires the lock, and waits for it without a limit.
@@ -136,6 +143,18 @@ impl Lock {
         self.acquire(Wait::at_most(time))
     }
 
+    /// The thread that holds the lock acquires it again at once, without a request to the server. It gets another guard
+    /// of the same hold, with its owner and token; the last of these guards that is released or dropped releases the
+    /// lock. All of these acquisitions must be of locks with the same kind and keys, of the same [`Locks`], and
+    /// reentrant; the lease, the callback and the other options are those of the first. If the hold was lost, they return
+    /// [`NotHeld`](crate::Error::NotHeld). Not for semaphores.
+    ///
+    /// The thread is the one that acquired the lock, also when its guard was sent to another one.
+    pub fn reentrant(mut self) -> Self {
+        self.spec.reentrant = true;
+        self
+    }
+
     /// [`Cancel::cancel`] ends the waits of this lock. Each of them has a thread of its own, as those with a limit above
     /// half a second have.
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
@@ -144,6 +163,13 @@ impl Lock {
     }
 
     fn acquire(&self, wait: Wait) -> Result<Guard> {
+        if self.spec.reentrant {
+            return reentry::acquire(self, wait);
+        }
+        self.request(wait)
+    }
+
+    fn request(&self, wait: Wait) -> Result<Guard> {
         if self.cancel.is_some() || wait.is_long() {
             return cancel::acquire(self, wait);
         }

@@ -1,0 +1,128 @@
+//! What the conformance suite cannot test of either flavour, written once for both.
+#![cfg(all(feature = "sync", feature = "tokio"))]
+
+#[allow(dead_code)] // The other tests need the rest.
+mod common;
+
+use std::thread;
+use std::time::Duration;
+
+use common::{until, Server};
+use lock_so::Error;
+use redis::{cmd, Value};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Waits for a lock by the library alone, until the server ends.
+fn waits(server: &mut Server, command: &'static str, key: &'static str, owner: &'static str) {
+    let mut own = server.client.get_connection().unwrap();
+    thread::spawn(move || cmd(command).arg(key).arg(owner).arg("BLOCK").arg(0).query::<Value>(&mut own));
+    server.waiters(1);
+}
+
+macro_rules! tests {
+    ($flavour:ident, $test:meta, [$($async:ident)?] [$($await:tt)*]) => {
+        mod $flavour {
+            use lock_so::$flavour::Locks;
+            use lock_so::LockInfo;
+
+            use super::*;
+
+            #[$test]
+            $($async)? fn what_the_server_shows() {
+                for protocol in ["", "?protocol=resp3"] {
+                    let mut server = Server::start();
+                    let address = format!("redis://{}/{protocol}", server.client.get_connection_info().addr());
+                    let locks = Locks::new(&redis::Client::open(address).unwrap());
+                    let (lock, both) = (locks.lock("a"), locks.multi(["a", "b"]));
+                    assert_eq!(lock.info()$($await)*.unwrap(), LockInfo::default());
+                    assert!(!lock.locked()$($await)*.unwrap() && !lock.force()$($await)*.unwrap());
+
+                    let guard = both.lock()$($await)*.unwrap();
+                    waits(&mut server, "LOCK.FAIR", "b", "waiter");
+                    assert!(lock.locked()$($await)*.unwrap() && both.locked()$($await)*.unwrap());
+                    let info = both.info()$($await)*.unwrap();
+                    let held: Vec<_> = info.holders.iter().map(|one| (&*one.key, &*one.owner, &*one.mode)).collect();
+                    assert_eq!(held, [("a", guard.owner(), "exclusive"), ("b", guard.owner(), "exclusive")]);
+                    let first = &info.holders[0];
+                    assert!(first.holds == 1 && !first.session && first.left.is_some_and(|left| left > 20 * SECOND));
+                    assert_eq!((info.waiting, info.waiters.len()), (1, 1));
+                    let waiter = &info.waiters[0];
+                    assert_eq!((&*waiter.key, &*waiter.owner, waiter.fair, waiter.left), ("b", "waiter", true, None));
+                    assert!(waiter.waited < 20 * SECOND);
+
+                    assert!(both.force()$($await)*.unwrap());
+                    assert_eq!(both.info()$($await)*.unwrap().holders[0].owner, "waiter");
+                    assert!(matches!(guard.release()$($await)*, Err(Error::NotHeld { .. })));
+
+                    let permits = locks.semaphore("s", 3).session().lock()$($await)*.unwrap();
+                    assert!(locks.semaphore("s", 3).info()$($await)*.unwrap().holders[0].session);
+                    permits.release()$($await)*.unwrap();
+                }
+            }
+
+            #[$test]
+            $($async)? fn a_renewal_by_the_program() {
+                let mut server = Server::start();
+                let locks = Locks::new(&server.client);
+                let guard = locks.lock("a").lease(10 * SECOND).no_renewal().lock()$($await)*.unwrap();
+                guard.renew_for(60 * SECOND)$($await)*.unwrap();
+                assert!(server.say::<u64>(&["PTTL", "a"]) > 50_000);
+                guard.renew()$($await)*.unwrap();
+                assert!(server.say::<u64>(&["PTTL", "a"]) > 50_000, "it keeps the new lease");
+                let error = guard.renew_for(Duration::ZERO)$($await)*.unwrap_err();
+                assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+
+                let stopped = server.stopped();
+                // The reply is lost, so the shorter lease may be in force.
+                let error = guard.renew_for(SECOND / 5)$($await)*.unwrap_err();
+                assert!(matches!(error, Error::Connection { .. }), "{error}");
+                until("the loss", || guard.is_lost().then_some(()));
+                drop(stopped);
+                assert!(matches!(guard.renew()$($await)*, Err(Error::NotHeld { .. })));
+
+                let session = locks.lock("b").session().lock()$($await)*.unwrap();
+                session.renew()$($await)*.unwrap();
+                assert!(matches!(session.renew_for(SECOND)$($await)*, Err(Error::InvalidOption { .. })));
+                server.say::<u8>(&["LOCK.FORCE", "b"]);
+                assert!(matches!(session.renew()$($await)*, Err(Error::NotHeld { .. })));
+                assert!(session.is_lost());
+            }
+
+            #[$test]
+            $($async)? fn a_shorter_lease_is_renewed_earlier() {
+                let mut server = Server::start();
+                let guard = Locks::new(&server.client).lock("a").lock()$($await)*.unwrap();
+                guard.renew_for(SECOND * 2)$($await)*.unwrap();
+                until("renewals", || (server.calls("lock.renew") > 2).then_some(()));
+                assert!(!guard.is_lost());
+                assert!(server.say::<u64>(&["PTTL", "a"]) <= 2000);
+                guard.release()$($await)*.unwrap();
+            }
+
+            #[$test]
+            $($async)? fn a_command_under_the_lock() {
+                let mut server = Server::start();
+                let guard = Locks::new(&server.client).multi(["a", "b"]).lock()$($await)*.unwrap();
+                guard.guard::<()>(cmd("SET").arg("balance").arg(100))$($await)*.unwrap();
+                assert_eq!(guard.guard::<u32>(cmd("GET").arg("balance"))$($await)*.unwrap(), 100);
+                let error = guard.guard::<()>(cmd("INCR").arg("a"))$($await)*.unwrap_err();
+                assert!(matches!(error, Error::Refused { .. }), "{error}");
+
+                // It may have been executed when the connection was lost, so it is not sent again.
+                let calls = server.calls("lock.guard");
+                server.cut_idle();
+                let error = guard.guard::<()>(cmd("INCR").arg("balance"))$($await)*.unwrap_err();
+                assert!(matches!(error, Error::Connection { .. }), "{error}");
+                assert_eq!(server.calls("lock.guard"), calls);
+
+                server.say::<u8>(&["LOCK.FORCE", "a"]);
+                let error = guard.guard::<()>(cmd("INCR").arg("balance"))$($await)*.unwrap_err();
+                assert!(matches!(error, Error::NotHeld { .. }) && guard.is_lost(), "{error}");
+            }
+        }
+    };
+}
+
+tests!(sync, test, [] []);
+tests!(aio, tokio::test(flavor = "multi_thread"), [async] [.await]);
