@@ -237,6 +237,9 @@ macro_rules! watch {
 
             /// Ends a wait, or releases the hold. Returns the reply: 0 if there was neither, `None` without a reply.
             pub(super) $($async)? fn clear(&self, spec: &Spec, owner: &str) -> Option<i64> {
+                if spec.kind == Kind::Latch {
+                    return Some(0); // such a wait has no owner, and ends with its connection
+                }
                 let by = Instant::now() + SHORT;
                 let mut reply = self.pool.short(spec.key(), &spec.cancel(owner), by)$($await)*.reply;
                 if spec.kind == Kind::Multi && matches!(reply, Ok(Value::Int(0))) {

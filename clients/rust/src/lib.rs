@@ -13,8 +13,10 @@ mod error;
 mod hold;
 mod idle;
 mod info;
+mod latch;
 mod lock;
 mod nodes;
+mod queue;
 mod settings;
 mod shared;
 mod spec;
@@ -28,7 +30,9 @@ pub mod sync;
 
 pub use error::{Error, NotAcquired};
 pub use info::{Holder, LockInfo, Waiter};
+pub use latch::Latch;
 pub use lock::{Factory, Lock};
+pub use queue::{DelayedQueue, Job, Pending};
 /// The version of redis-rs whose types are used here.
 pub use redis;
 pub use settings::Settings;

@@ -81,7 +81,7 @@ impl<C> Factory<C> {
         lock
     }
 
-    fn make(&self, kind: Kind, keys: Vec<Vec<u8>>) -> Lock<C> {
+    pub(crate) fn make(&self, kind: Kind, keys: Vec<Vec<u8>>) -> Lock<C> {
         Lock {
             core: self.core.clone(),
             spec: Spec::new(kind, keys),

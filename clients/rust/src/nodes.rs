@@ -202,14 +202,17 @@ impl Many {
     }
 }
 
-/// The slot of a key: the CRC16 (XMODEM) of the key, or of what is between its first braces.
+/// What is between the first braces of a key, if there is anything.
+pub(crate) fn hash_tag(key: &[u8]) -> Option<&[u8]> {
+    let open = key.iter().position(|&byte| byte == b'{')?;
+    let rest = &key[open + 1..];
+    rest.iter().position(|&byte| byte == b'}').filter(|&end| end > 0).map(|end| &rest[..end])
+}
+
+/// The slot of a key: the CRC16 (XMODEM) of the key, or of its hash tag.
 fn slot(key: &[u8]) -> u16 {
-    let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
-        let rest = &key[open + 1..];
-        rest.iter().position(|&byte| byte == b'}').filter(|&end| end > 0).map(|end| &rest[..end])
-    });
     let step = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
-    let crc = tag.unwrap_or(key).iter().fold(0, |crc, &byte| (0..8).fold(crc ^ u16::from(byte) << 8, step));
+    let crc = hash_tag(key).unwrap_or(key).iter().fold(0, |crc, &byte| (0..8).fold(crc ^ u16::from(byte) << 8, step));
     crc % 16_384
 }
 

@@ -31,6 +31,7 @@ struct State {
     waits: HashMap<String, Arc<Waiting>>,
     holds: HashMap<String, Arc<Hold>>,
     clearing: usize,
+    consumers: usize,
 }
 
 /// An acquisition that has not ended.
@@ -81,12 +82,26 @@ impl Drop for Clearing {
     }
 }
 
+/// A consumer of a delayed queue, which must end when the factory is closed.
+pub(crate) struct Consuming(Arc<Shared>);
+
+impl Drop for Consuming {
+    fn drop(&mut self) {
+        locked(&self.0.state).consumers -= 1;
+    }
+}
+
 impl Shared {
     /// The parts of the settings.
     pub fn new(settings: Settings) -> (Arc<Self>, Nodes) {
         let Settings { nodes, max_block, connect_timeout } = settings;
         let (connected, is_closed, state) = Default::default();
         (Arc::new(Self { max_block, connect_timeout, connected, is_closed, state }), nodes)
+    }
+
+    /// How long one command about this lock blocks at most.
+    pub fn max_block(&self, spec: &Spec) -> Duration {
+        self.max_block.min(spec.max_block)
     }
 
     pub fn is_closed(&self) -> bool {
@@ -168,9 +183,21 @@ impl Shared {
         Clearing(self.clone())
     }
 
-    /// Whether no clean-up is in progress, and no release if the factory has been closed.
+    /// Counts a consumer until the result is dropped.
+    pub fn consume(self: &Arc<Self>, spec: &Spec) -> Result<Consuming, Error> {
+        self.check(spec)?;
+        let mut state = locked(&self.state);
+        if self.is_closed() {
+            return Err(spec.closed());
+        }
+        state.consumers += 1;
+        drop(state);
+        Ok(Consuming(self.clone()))
+    }
+
+    /// Whether no clean-up is in progress, and no release or consumer if the factory has been closed.
     pub fn is_settled(&self) -> bool {
         let state = locked(&self.state);
-        state.clearing == 0 && (!self.is_closed() || state.holds.is_empty())
+        state.clearing == 0 && (!self.is_closed() || state.holds.is_empty() && state.consumers == 0)
     }
 }

@@ -20,6 +20,10 @@ pub(crate) enum Kind {
     Write,
     Multi,
     Semaphore,
+    /// Not a lock: nobody holds it.
+    Latch,
+    /// Not a lock: a list, and the elements that are pushed to it later.
+    Queue,
 }
 
 const NO_LEASE: &str = "lease must be greater than 0, not 0";
@@ -37,6 +41,8 @@ impl Kind {
             Self::Write => "write lock",
             Self::Multi => "multi-key lock",
             Self::Semaphore => "semaphore",
+            Self::Latch => "latch",
+            Self::Queue => "delayed queue",
         }
     }
 }
@@ -76,6 +82,8 @@ pub(crate) struct Spec {
     pub watch: bool,
     /// Whether a thread that holds it enters it again.
     pub reentrant: bool,
+    /// How long one command blocks at most, if less than elsewhere.
+    pub max_block: Duration,
 }
 
 impl Spec {
@@ -93,6 +101,7 @@ impl Spec {
             renew: true,
             watch: false,
             reentrant: false,
+            max_block: Duration::MAX,
         }
     }
 
@@ -184,16 +193,19 @@ impl Spec {
 
     /// Requests the holders of this key, and this number of its waiters.
     pub fn info(key: &[u8], waiters: usize) -> Cmd {
-        let mut command = cmd("LOCK.INFO");
-        command.arg(key).arg("COUNT").arg(waiters);
+        let mut command = on_key("LOCK.INFO", key);
+        command.arg("COUNT").arg(waiters);
         command
     }
 
     /// Frees this key, whoever holds it.
     pub fn force(key: &[u8]) -> Cmd {
-        let mut command = cmd("LOCK.FORCE");
-        command.arg(key);
-        command
+        on_key("LOCK.FORCE", key)
+    }
+
+    /// A command whose first argument is the key.
+    pub fn named(&self, name: &str) -> Cmd {
+        on_key(name, self.key())
     }
 
     /// A command that the server executes only if the lock is held.
@@ -221,13 +233,20 @@ impl Spec {
     /// Requests the lock, with `ONCE`, so that it can be sent again. `block`: milliseconds; 0 has no limit, `None` only
     /// tries.
     pub fn acquire(&self, owner: &str, block: Option<u64>) -> Cmd {
+        if self.kind == Kind::Latch {
+            let mut command = self.named("LATCH.WAIT");
+            if let Some(block) = block {
+                command.arg("BLOCK").arg(block);
+            }
+            return command;
+        }
         let mut command = match self.kind {
             Kind::Lock => self.keyed("LOCK.ACQUIRE", owner),
             Kind::Fair => self.keyed("LOCK.FAIR", owner),
             Kind::Read => self.keyed("LOCK.RWREAD", owner),
             Kind::Write => self.keyed("LOCK.RWWRITE", owner),
             Kind::Multi => self.moded("LOCK.MACQUIRE", owner),
-            Kind::Semaphore => {
+            Kind::Semaphore | Kind::Latch | Kind::Queue => {
                 let mut command = self.keyed("LOCK.SEMAPHORE", owner);
                 command.arg(self.limit).arg("PERMITS").arg(self.permits());
                 command
@@ -353,7 +372,7 @@ impl Spec {
             Kind::Read => command.arg("READ"),
             Kind::Write => command.arg("WRITE"),
             Kind::Semaphore => command.arg("PERMITS").arg(self.permits()),
-            Kind::Lock | Kind::Fair | Kind::Multi => command,
+            Kind::Lock | Kind::Fair | Kind::Multi | Kind::Latch | Kind::Queue => command,
         };
     }
 }
@@ -378,8 +397,14 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_string)
 }
 
-fn on(name: &str, key: &[u8], owner: &str) -> Cmd {
+pub(crate) fn on_key(name: &str, key: &[u8]) -> Cmd {
     let mut command = cmd(name);
-    command.arg(key).arg(owner);
+    command.arg(key);
+    command
+}
+
+fn on(name: &str, key: &[u8], owner: &str) -> Cmd {
+    let mut command = on_key(name, key);
+    command.arg(owner);
     command
 }

@@ -10,7 +10,7 @@ use crate::error::NotAcquired;
 use crate::info::{Holder, LockInfo};
 use crate::nodes::Nodes;
 use crate::shared::Shared;
-use crate::spec::Spec;
+use crate::spec::{Kind, Spec};
 #[cfg(feature = "sync")]
 use crate::util::timed_out;
 use crate::util::{is_busy, is_full, Pause, Wait, REPLY_TOLERANCE, TOLERANCE};
@@ -51,11 +51,17 @@ impl Trial {
         self.until(shared).map_or(one, |until| one.min(until + REPLY_TOLERANCE))
     }
 
+    /// A reply ends an outage.
+    pub fn replied(&mut self) {
+        (self.pause, self.cause, self.is_warned) = (Pause::new(), None, false);
+    }
+
     /// The reply to a call that took this time was null. Whether the wait continues: `LOCK.CANCEL` ends it earlier than
     /// its `BLOCK`.
-    pub fn continues(&mut self, block: Option<u64>, took: Duration) -> bool {
-        (self.pause, self.cause, self.is_warned) = (Pause::new(), None, false);
+    pub fn continues(&mut self, spec: &Spec, block: Option<u64>, took: Duration) -> bool {
+        self.replied();
         let is_complete = block.is_some_and(|block| block > 0 && took.as_millis() as u64 + 10 >= block);
+        let is_complete = is_complete || spec.kind == Kind::Latch;
         is_complete && !self.wait.has_timed_out()
     }
 
@@ -94,7 +100,7 @@ impl Trial {
             Some(error) if !is_late || self.wait.only_tries() => (spec.error(error, nodes), None),
             cause => {
                 let end = self.wait.end().filter(|_| is_late).unwrap_or_else(Instant::now);
-                let by = cause.is_none().then(|| end + TOLERANCE - TOLERANCE / 10);
+                let by = (cause.is_none() && spec.kind != Kind::Latch).then(|| end + TOLERANCE - TOLERANCE / 10);
                 let (lock, waited) = (spec.to_string(), self.wait.time());
                 (Error::NotAcquired(Box::new(NotAcquired { lock, waited, holders: Vec::new(), cause })), by)
             }

@@ -163,9 +163,14 @@ pub(crate) fn capped(time: Duration) -> Duration {
     time.min(Duration::from_secs(36_500 * 86_400))
 }
 
-/// In milliseconds, rounded up; never 0, which would mean no limit.
+/// In milliseconds, rounded up.
+pub(crate) fn in_ms(time: Duration) -> u64 {
+    time.as_micros().div_ceil(1000) as u64
+}
+
+/// The same; never 0, which would mean no limit.
 pub(crate) fn at_least_1_ms(time: Duration) -> u64 {
-    (time.as_micros().div_ceil(1000) as u64).max(1)
+    in_ms(time).max(1)
 }
 
 /// The meaning of a reply.

@@ -120,6 +120,51 @@ macro_rules! tests {
                 let error = guard.guard::<()>(cmd("INCR").arg("balance"))$($await)*.unwrap_err();
                 assert!(matches!(error, Error::NotHeld { .. }) && guard.is_lost(), "{error}");
             }
+
+            #[$test]
+            $($async)? fn a_latch() {
+                let mut server = Server::start();
+                let locks = Locks::new(&server.client);
+                let latch = locks.latch("a");
+                latch.wait()$($await)*.unwrap();
+                latch.set(3, Some(60 * SECOND))$($await)*.unwrap();
+                assert!(server.say::<u64>(&["PTTL", "a"]) > 50_000);
+                assert_eq!(latch.count()$($await)*.unwrap(), 3);
+                assert!(!latch.wait_for(SECOND / 5)$($await)*.unwrap());
+                assert!(!latch.wait_for(Duration::ZERO)$($await)*.unwrap());
+                assert_eq!(latch.count_down()$($await)*.unwrap(), 2);
+                server.say::<i64>(&["DECRBY", "a", "5"]);
+                assert_eq!(latch.count()$($await)*.unwrap(), 0);
+                assert!(latch.wait_for(SECOND)$($await)*.unwrap());
+                assert_eq!(latch.count_down_by(5)$($await)*.unwrap(), 0);
+                let error = latch.count_down_by(0)$($await)*.unwrap_err();
+                assert_eq!(error.to_string(), "by must be at least 1, not 0");
+                let error = latch.set(1, Some(Duration::ZERO))$($await)*.unwrap_err();
+                assert_eq!(error.to_string(), "lease must be greater than 0, not 0");
+
+                let _lock = locks.lock("b").lock()$($await)*.unwrap();
+                let error = locks.latch("b").wait()$($await)*.unwrap_err();
+                assert!(error.to_string().starts_with("latch \"b\": WRONGTYPE "), "{error}");
+            }
+
+            #[$test]
+            $($async)? fn a_delayed_queue() {
+                let server = Server::start();
+                let queue = Locks::new(&server.client).delayed_queue("a");
+                let id = queue.push("first", 10 * SECOND)$($await)*.unwrap();
+                queue.push_as("b", "late", 90 * SECOND)$($await)*.unwrap();
+                queue.push_as("b", b"\xff", 60 * SECOND)$($await)*.unwrap();
+                let list = queue.list(None)$($await)*.unwrap();
+                let shown: Vec<_> = list.iter().map(|one| (&*one.id, &*one.value)).collect();
+                assert_eq!(shown, [(&*id, &b"first"[..]), ("b", b"\xff")]);
+                assert!(list[0].left <= 10 * SECOND && list[1].left > 50 * SECOND);
+                assert_eq!(queue.list(Some(1))$($await)*.unwrap().len(), 1);
+                assert!(queue.cancel(&id)$($await)*.unwrap() && !queue.cancel(&id)$($await)*.unwrap());
+                let error = queue.push("lock-so:1:a", SECOND)$($await)*.unwrap_err();
+                assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+                let error = queue.push_as("", "a", SECOND)$($await)*.unwrap_err();
+                assert_eq!(error.to_string(), "id must not be empty");
+            }
         }
     };
 }

@@ -8,7 +8,7 @@ use std::future::{poll_fn, Future};
 use std::task::Poll;
 use std::time::Duration;
 
-use common::Server;
+use common::{until, Server};
 use lock_so::aio::Locks;
 use lock_so::Error;
 use tokio::runtime::Builder;
@@ -117,6 +117,42 @@ async fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
         }
         server.free("a");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_wait_for_a_latch_ends() {
+    let mut server = Server::start();
+    let latch = Locks::new(&server.client).latch("a");
+    latch.set(1, None).await.unwrap();
+    let wait = tokio::spawn(async move { latch.wait().await });
+    let mut blocked = |count: u32| {
+        let line = format!("blocked_clients:{count}\r");
+        until(&line, || server.say::<String>(&["INFO", "clients"]).contains(&line).then_some(()));
+    };
+    blocked(1);
+    wait.abort();
+    blocked(0);
+}
+
+#[tokio::test]
+async fn a_dropped_consumer_gives_its_job_back() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let queue = locks.delayed_queue("a");
+    server.say::<u32>(&["RPUSH", "a", "job"]);
+    let (begins, mut begun) = tokio::sync::mpsc::channel(1);
+    let handler = |job: lock_so::Job| {
+        begins.try_send(job).unwrap();
+        std::future::pending::<Result<(), Error>>()
+    };
+    tokio::select! {
+        ended = queue.consume(handler) => panic!("{ended:?}"),
+        job = begun.recv() => assert_eq!(job.unwrap().tries, 1),
+    }
+    assert!(locks.settle(SOON).await);
+    until("the delivery", || {
+        (server.say::<Vec<String>>(&["LRANGE", "a", "0", "-1"]) == ["lock-so:0:job"]).then_some(())
+    });
 }
 
 #[tokio::test]

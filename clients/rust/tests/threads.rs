@@ -326,6 +326,48 @@ fn without_it_a_thread_waits_for_itself() {
 }
 
 #[test]
+fn a_handler_that_panics_counts_as_a_try() {
+    let mut server = Server::start();
+    let queue = Locks::new(&server.client).delayed_queue("a");
+    server.say::<u32>(&["RPUSH", "a", "poison"]);
+    let consumer = queue.clone();
+    let panics = thread::spawn(move || consumer.consume(|_| -> Result<(), Error> { panic!("on purpose") }));
+    assert!(panics.join().is_err());
+    let pending = queue.list(None).unwrap();
+    assert_eq!((pending.len(), &*pending[0].value), (1, &b"lock-so:1:poison"[..]));
+    assert_eq!(server.say::<u32>(&["LLEN", "{a}:taken"]), 0);
+
+    let nothing = |_: &lock_so::Job| Ok::<(), Error>(());
+    let error = queue.clone().timeout(Duration::ZERO).consume(nothing).unwrap_err();
+    assert_eq!(error.to_string(), "timeout must be greater than 0, not 0");
+    let error = queue.clone().max_tries(0).consume(nothing).unwrap_err();
+    assert_eq!(error.to_string(), "max_tries must be at least 1, not 0");
+}
+
+#[test]
+fn a_consumer_that_is_closed_ends_its_job() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    server.say::<u32>(&["RPUSH", "a", "job"]);
+    let (queue, closing) = (locks.delayed_queue("a"), locks.clone());
+    let mut closes = None;
+    let ended = queue.consume(|job| {
+        assert_eq!((&*job.value, job.tries), (&b"job"[..], 1));
+        let closing = closing.clone();
+        closes = Some(thread::spawn(move || closing.close(SOON)));
+        until("it to be closed", || matches!(closing_error(&locks), Some(Error::Closed { .. })).then_some(()));
+        Ok::<(), Error>(())
+    });
+    assert!(matches!(ended, Err(Error::Closed { .. })));
+    assert!(closes.unwrap().join().unwrap());
+    assert_eq!(server.say::<u32>(&["EXISTS", "a", "{a}:taken", "{a}:failed", "delay:due:{a}"]), 0);
+}
+
+fn closing_error(locks: &Locks) -> Option<Error> {
+    locks.lock("b").try_lock().err()
+}
+
+#[test]
 fn close_ends_waits_and_releases_what_is_held() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);

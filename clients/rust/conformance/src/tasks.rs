@@ -2,22 +2,26 @@
 
 use std::collections::HashMap;
 use std::process::exit;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lock_so::aio::{Guard, Lock, Locks};
+use lock_so::Job;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::{cmd, AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisResult};
 use serde_json::{json, Value};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, Notify};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::words::{answer, code, command, informed, is_read, library, lock, millis, number, other, refuse_negative};
-use crate::words::{released_before, reply, say, sentinel, settings, text, urls, watched_lock, with_own_keys};
-use crate::words::{Answer, Random, CLOSING, SETTLING};
+use crate::words::{
+    answer, code, command, informed, is_in, is_read, library, lock, millis, number, other, pending, queue,
+};
+use crate::words::{refuse_negative, released_before, reply, say, say_job, sentinel, settings, text, urls};
+use crate::words::{watched_lock, with_own_keys, Answer, Random, CLOSING, SETTLING};
 
 /// A connection as a user would have it.
 enum Own {
@@ -63,7 +67,7 @@ pub async fn run() {
             "quit" => runner.quit(Some(id)).await,
             "connect" => answer(id, runner.connect(&request).await),
             // Later requests may refer to it, so it is recorded before they are read.
-            "acquire" => runner.clone().begin_acquiring(request),
+            "acquire" | "latch_wait" | "consume" => runner.clone().begin_waiting(request),
             _ => {
                 let body = runner.begin(&request);
                 let runner = runner.clone();
@@ -85,6 +89,7 @@ impl Runner {
     }
 
     async fn act(&self, request: &Value, body: Option<oneshot::Receiver<()>>) -> Answer {
+        refuse_negative(request)?;
         match text(request, "do") {
             "release" => self.release(request).await,
             "close" => {
@@ -106,7 +111,8 @@ impl Runner {
             "within" => self.within(request, body).await,
             "leave" => {
                 let leave = self.bodies.lock().unwrap().remove(&number(request, "of"));
-                leave.and_then(|leave| leave.send(()).ok()).map(|()| json!({})).ok_or_else(|| other("no such body"))
+                // A handler may have been dropped with its consumer.
+                leave.map(|leave| leave.send(())).map(|_| json!({})).ok_or_else(|| other("no such body"))
             }
             "count" => self.count(request).await,
             "storm" => self.storm(request).await,
@@ -131,7 +137,6 @@ impl Runner {
                 Ok(json!({"forced": lock(&self.user(request)?.locks, &request["lock"]).force().await.map_err(code)?}))
             }
             "renew" => {
-                refuse_negative(request)?;
                 let guard = self.guard(request)?;
                 let renewed = match millis(&request["lease_ms"]) {
                     Some(lease) => guard.renew_for(lease).await,
@@ -143,6 +148,41 @@ impl Runner {
                 let guarded = self.guard(request)?.guard::<redis::Value>(&command(request)).await;
                 guarded.map_err(code).map(|guarded| json!({"reply": reply(&guarded)}))
             }
+            "latch_set" => {
+                let latch = self.user(request)?.locks.latch(text(request, "key"));
+                latch
+                    .set(number(request, "count"), millis(&request["lease_ms"]))
+                    .await
+                    .map_err(code)
+                    .map(|()| json!({}))
+            }
+            "latch_down" => {
+                let latch = self.user(request)?.locks.latch(text(request, "key"));
+                let left = match request["by"].as_u64() {
+                    Some(by) => latch.count_down_by(by).await,
+                    None => latch.count_down().await,
+                };
+                left.map_err(code).map(|left| json!({"left": left}))
+            }
+            "latch_count" => {
+                let latch = self.user(request)?.locks.latch(text(request, "key"));
+                latch.count().await.map_err(code).map(|count| json!({"count": count}))
+            }
+            "delay_push" => {
+                let (queue, value) = (queue(&self.user(request)?.locks, request), text(request, "value"));
+                let delay = millis(&request["delay_ms"]).unwrap_or_default();
+                match request["item"].as_str() {
+                    Some(item) => queue.push_as(item, value, delay).await.map(|()| item.to_string()),
+                    None => queue.push(value, delay).await,
+                }
+                .map_err(code)
+                .map(|item| json!({"item": item}))
+            }
+            "delay_cancel" => {
+                let cancelled = queue(&self.user(request)?.locks, request).cancel(text(request, "item")).await;
+                cancelled.map_err(code).map(|cancelled| json!({"cancelled": cancelled}))
+            }
+            "delay_list" => queue(&self.user(request)?.locks, request).list(None).await.map_err(code).map(pending),
             "handoff" => handoff(request).await,
             // Several futures of one task may run at the same time.
             "reenter" => Err(not_reentrant()),
@@ -209,37 +249,77 @@ impl Runner {
         self.users.lock().unwrap().get(text(request, "on")).cloned().ok_or_else(|| other("no such client"))
     }
 
-    /// To cancel the acquisition, the waiting task is aborted, which drops its futures.
-    fn begin_acquiring(self: Arc<Self>, request: Value) {
-        let name = text(&request, "as").to_string();
-        let user = self.user(&request);
-        let wanted = request.clone();
+    /// To cancel it, the waiting task is aborted, which drops its futures.
+    fn begin_waiting(self: Arc<Self>, request: Value) {
+        let (name, id) = (text(&request, "as").to_string(), number(&request, "id"));
+        let (runner, user) = (self.clone(), self.user(&request));
         let waiting = tokio::spawn(async move {
-            refuse_negative(&wanted)?;
-            if wanted["lock"]["reentrant"] == true {
-                return Err(not_reentrant());
+            refuse_negative(&request)?;
+            match text(&request, "do") {
+                "acquire" => runner.acquire(&*user?, &request).await,
+                "consume" => runner.consume(&*user?, &request).await,
+                _ => latch_wait(&*user?, &request).await,
             }
-            let lock = watched_lock(&user?.locks, &wanted);
-            let guard = wait(&lock, &wanted["wait_ms"]).await?;
-            Ok((guard, released_before(&lock)))
         });
         self.waits.lock().unwrap().insert(name.clone(), waiting.abort_handle());
         tokio::spawn(async move {
             let waited = waiting.await;
             self.waits.lock().unwrap().remove(&name);
-            let result =
-                waited.unwrap_or_else(|error| Err(("cancelled", error.to_string()))).map(|(guard, released)| {
-                    let fields = json!({"owner": guard.owner(), "token": guard.token()});
-                    self.released.lock().unwrap().insert(name.clone(), released);
-                    self.guards.lock().unwrap().insert(name, guard.into());
-                    fields
-                });
-            answer(number(&request, "id"), result);
+            answer(id, waited.unwrap_or_else(|error| Err(("cancelled", error.to_string()))));
         });
     }
 
+    async fn acquire(&self, user: &User, request: &Value) -> Answer {
+        if request["lock"]["reentrant"] == true {
+            return Err(not_reentrant());
+        }
+        let lock = watched_lock(&user.locks, request);
+        let guard = wait(&lock, &request["wait_ms"]).await?;
+        let (name, fields) = (text(request, "as"), json!({"owner": guard.owner(), "token": guard.token()}));
+        self.released.lock().unwrap().insert(name.into(), released_before(&lock));
+        self.guards.lock().unwrap().insert(name.into(), guard.into());
+        Ok(fields)
+    }
+
+    async fn consume(&self, user: &User, request: &Value) -> Answer {
+        let queue = queue(&user.locks, request);
+        let jobs = AtomicU64::new(request["jobs"].as_u64().unwrap_or(u64::MAX));
+        let done = Notify::new();
+        let handler = |job: Job| {
+            let (jobs, done) = (&jobs, &done);
+            async move {
+                let (leave, left) = oneshot::channel();
+                let holds = is_in(request, "hold", &job);
+                if holds {
+                    self.bodies.lock().unwrap().insert(number(request, "id"), leave);
+                }
+                say_job(request, &job);
+                if holds {
+                    let _ = left.await;
+                }
+                if jobs.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    done.notify_one();
+                }
+                if is_in(request, "fail", &job) {
+                    return Err("the handler fails");
+                }
+                Ok(())
+            }
+        };
+        tokio::select! {
+            ended = queue.consume(handler) => match ended {
+                Err(error) => Err(code(error)),
+                Ok(never) => match never {},
+            },
+            // The last job ends in a task of its own.
+            () = done.notified() => {
+                user.locks.settle(SETTLING).await;
+                Ok(json!({}))
+            }
+        }
+    }
+
     async fn within(&self, request: &Value, body: Option<oneshot::Receiver<()>>) -> Answer {
-        refuse_negative(request)?;
         let guard = wait(&watched_lock(&self.user(request)?.locks, request), &request["wait_ms"]).await?;
         say(&json!({"event": "inside", "id": request["id"]}));
         if request["stop"] == true {
@@ -309,6 +389,15 @@ impl Runner {
         id.into_iter().for_each(|id| answer(id, Ok(json!({}))));
         exit(0)
     }
+}
+
+async fn latch_wait(user: &User, request: &Value) -> Answer {
+    let latch = user.locks.latch(text(request, "key"));
+    let opened = match millis(&request["wait_ms"]) {
+        Some(time) => latch.wait_for(time).await,
+        None => latch.wait().await.map(|()| true),
+    };
+    opened.map_err(code).map(|opened| json!({"open": opened}))
 }
 
 fn not_reentrant() -> (&'static str, String) {

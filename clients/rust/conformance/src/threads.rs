@@ -12,9 +12,11 @@ use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::{cmd, Client, Cmd, Connection, FromRedisValue, RedisResult};
 use serde_json::{json, Value};
 
-use crate::words::{answer, code, command, informed, is_read, library, lock, millis, number, other, refuse_negative};
-use crate::words::{released_before, reply, say, sentinel, settings, text, urls, watched_lock, with_own_keys};
-use crate::words::{Answer, Random, CLOSING, SETTLING};
+use crate::words::{
+    answer, code, command, informed, is_in, is_read, library, lock, millis, number, other, pending, queue,
+};
+use crate::words::{refuse_negative, released_before, reply, say, say_job, sentinel, settings, text, urls};
+use crate::words::{watched_lock, with_own_keys, Answer, Random, CLOSING, SETTLING};
 
 /// A connection as a user would have it.
 enum Own {
@@ -70,7 +72,7 @@ pub fn run() {
 
 impl Runner {
     fn begin(&self, request: &Value) -> Option<mpsc::Receiver<()>> {
-        if request["do"] == "acquire" {
+        if ["acquire", "latch_wait", "consume"].contains(&text(request, "do")) {
             self.waits.lock().unwrap().insert(text(request, "as").into(), Cancel::new());
         }
         if request["until"] != true && request["do"] != "reenter" {
@@ -82,6 +84,7 @@ impl Runner {
     }
 
     fn act(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
+        refuse_negative(request)?;
         match text(request, "do") {
             "acquire" => self.acquire(request),
             "release" => self.release(request),
@@ -104,7 +107,8 @@ impl Runner {
             "within" => self.within(request, body),
             "leave" => {
                 let leave = self.bodies.lock().unwrap().remove(&number(request, "of"));
-                leave.and_then(|leave| leave.send(()).ok()).map(|()| json!({})).ok_or_else(|| other("no such body"))
+                // A handler may have been dropped with its consumer.
+                leave.map(|leave| leave.send(())).map(|_| json!({})).ok_or_else(|| other("no such body"))
             }
             "count" => self.count(request),
             "storm" => self.storm(request),
@@ -126,7 +130,6 @@ impl Runner {
             }
             "force" => Ok(json!({"forced": lock(&self.user(request)?.locks, &request["lock"]).force().map_err(code)?})),
             "renew" => {
-                refuse_negative(request)?;
                 let guard = self.guard(request)?;
                 let renewed = match millis(&request["lease_ms"]) {
                     Some(lease) => guard.renew_for(lease),
@@ -138,7 +141,40 @@ impl Runner {
                 let guarded = self.guard(request)?.guard::<redis::Value>(&command(request));
                 guarded.map_err(code).map(|guarded| json!({"reply": reply(&guarded)}))
             }
+            "latch_wait" => self.latch_wait(request),
+            "consume" => self.consume(request),
             "reenter" => self.reenter(request, body),
+            "latch_set" => {
+                let latch = self.user(request)?.locks.latch(text(request, "key"));
+                latch.set(number(request, "count"), millis(&request["lease_ms"])).map_err(code).map(|()| json!({}))
+            }
+            "latch_down" => {
+                let latch = self.user(request)?.locks.latch(text(request, "key"));
+                let left = match request["by"].as_u64() {
+                    Some(by) => latch.count_down_by(by),
+                    None => latch.count_down(),
+                };
+                left.map_err(code).map(|left| json!({"left": left}))
+            }
+            "latch_count" => {
+                let latch = self.user(request)?.locks.latch(text(request, "key"));
+                latch.count().map_err(code).map(|count| json!({"count": count}))
+            }
+            "delay_push" => {
+                let (queue, value) = (queue(&self.user(request)?.locks, request), text(request, "value"));
+                let delay = millis(&request["delay_ms"]).unwrap_or_default();
+                match request["item"].as_str() {
+                    Some(item) => queue.push_as(item, value, delay).map(|()| item.to_string()),
+                    None => queue.push(value, delay),
+                }
+                .map_err(code)
+                .map(|item| json!({"item": item}))
+            }
+            "delay_cancel" => {
+                let cancelled = queue(&self.user(request)?.locks, request).cancel(text(request, "item"));
+                cancelled.map_err(code).map(|cancelled| json!({"cancelled": cancelled}))
+            }
+            "delay_list" => queue(&self.user(request)?.locks, request).list(None).map_err(code).map(pending),
             "handoff" => handoff(request),
             unknown => Err(other(format!("unknown request: {unknown}"))),
         }
@@ -163,9 +199,7 @@ impl Runner {
     }
 
     fn acquire(&self, request: &Value) -> Answer {
-        let name = text(request, "as");
-        let cancel = self.waits.lock().unwrap().get(name).cloned().unwrap_or_default();
-        refuse_negative(request)?;
+        let (name, cancel) = (text(request, "as"), self.cancel_of(request));
         let lock = entered(watched_lock(&self.user(request)?.locks, request), request).cancelled_by(&cancel);
         let result = wait(&lock, &request["wait_ms"]);
         self.waits.lock().unwrap().remove(name);
@@ -174,6 +208,50 @@ impl Runner {
         self.released.lock().unwrap().insert(name.into(), released_before(&lock));
         self.guards.lock().unwrap().insert(name.into(), guard.into());
         Ok(fields)
+    }
+
+    fn cancel_of(&self, request: &Value) -> Cancel {
+        self.waits.lock().unwrap().get(text(request, "as")).cloned().unwrap_or_default()
+    }
+
+    fn latch_wait(&self, request: &Value) -> Answer {
+        let latch = self.user(request)?.locks.latch(text(request, "key")).cancelled_by(&self.cancel_of(request));
+        let opened = match millis(&request["wait_ms"]) {
+            Some(time) => latch.wait_for(time),
+            None => latch.wait().map(|()| true),
+        };
+        opened.map_err(code).map(|opened| json!({"open": opened}))
+    }
+
+    fn consume(&self, request: &Value) -> Answer {
+        let cancel = self.cancel_of(request);
+        let queue = queue(&self.user(request)?.locks, request).cancelled_by(&cancel);
+        let mut jobs = request["jobs"].as_u64();
+        let ended = queue.consume(|job| {
+            let (leave, left) = mpsc::channel();
+            let holds = is_in(request, "hold", job);
+            if holds {
+                self.bodies.lock().unwrap().insert(number(request, "id"), leave);
+            }
+            say_job(request, job);
+            if holds {
+                let _ = left.recv();
+            }
+            jobs = jobs.map(|jobs| jobs - 1);
+            if jobs == Some(0) {
+                cancel.cancel();
+            }
+            if is_in(request, "fail", job) {
+                Err("the handler fails")
+            } else {
+                Ok(())
+            }
+        });
+        match ended {
+            Err(lock_so::Error::Cancelled { .. }) if jobs == Some(0) => Ok(json!({})),
+            Err(error) => Err(code(error)),
+            Ok(never) => match never {},
+        }
     }
 
     fn release(&self, request: &Value) -> Answer {
@@ -218,7 +296,6 @@ impl Runner {
     }
 
     fn within(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
-        refuse_negative(request)?;
         let guard = wait(&entered(watched_lock(&self.user(request)?.locks, request), request), &request["wait_ms"])?;
         say(&json!({"event": "inside", "id": request["id"]}));
         if let Some(left) = body {
@@ -232,7 +309,6 @@ impl Runner {
     }
 
     fn reenter(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
-        refuse_negative(request)?;
         let lock = entered(watched_lock(&self.user(request)?.locks, request), request);
         let mut guards = Vec::new();
         for _ in 0..number(request, "times") {

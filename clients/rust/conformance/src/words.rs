@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use lock_so::{Error, Factory, Lock, LockInfo, Settings};
+use lock_so::{DelayedQueue, Error, Factory, Job, Lock, LockInfo, Pending, Settings};
 use redis::sentinel::{SentinelClient, SentinelServerType};
 use redis::{Client, Cmd};
 use serde_json::{json, Value};
@@ -104,6 +104,12 @@ pub fn refuse_negative(request: &Value) -> Result<(), (&'static str, String)> {
         ("wait must not be negative", &request["wait_ms"]),
         ("lease must be greater than 0", &request["lock"]["lease_ms"]),
         ("lease must be greater than 0", &request["lease_ms"]),
+        ("count must not be negative", &request["count"]),
+        ("by must be at least 1", &request["by"]),
+        ("delay must not be negative", &request["delay_ms"]),
+        ("timeout must be greater than 0", &request["timeout_ms"]),
+        ("max_tries must be at least 1", &request["max_tries"]),
+        ("backoff must not be negative", &request["backoff_ms"]),
     ];
     for (text, value) in fields {
         if let Some(number) = value.as_i64().filter(|number| *number < 0) {
@@ -122,6 +128,39 @@ pub fn informed(info: &LockInfo) -> Value {
         "waiting": info.waiting,
         "waiters": info.waiters.iter().map(waiter).collect::<Vec<_>>(),
     })
+}
+
+/// The queue of a request.
+pub fn queue<C>(locks: &Factory<C>, request: &Value) -> DelayedQueue<C> {
+    let mut queue = locks.delayed_queue(text(request, "queue"));
+    if let Some(timeout) = millis(&request["timeout_ms"]) {
+        queue = queue.timeout(timeout);
+    }
+    if let Some(max_tries) = request["max_tries"].as_u64() {
+        queue = queue.max_tries(max_tries as u32);
+    }
+    match millis(&request["backoff_ms"]) {
+        Some(backoff) => queue.backoff(backoff),
+        None => queue,
+    }
+}
+
+/// The answer to `delay_list`.
+pub fn pending(elements: Vec<Pending>) -> Value {
+    let one = |of: &Pending| json!({"item": of.id, "value": String::from_utf8_lossy(&of.value)});
+    json!({"items": elements.iter().map(one).collect::<Vec<_>>()})
+}
+
+/// The handler of a consumer has received a job.
+pub fn say_job(request: &Value, job: &Job) {
+    let value = String::from_utf8_lossy(&job.value);
+    say(&json!({"event": "job", "id": request["id"], "value": value, "tries": job.tries}));
+}
+
+/// Whether the job's value is in this list of the request.
+pub fn is_in(request: &Value, list: &str, job: &Job) -> bool {
+    let values = request[list].as_array().into_iter().flatten();
+    values.filter_map(Value::as_str).any(|value| value.as_bytes() == job.value)
 }
 
 /// The command of a request.

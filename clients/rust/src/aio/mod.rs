@@ -23,14 +23,17 @@
 //! guard can be dropped, too: a task then releases the lock. If the runtime ends before, the lock is released by a
 //! blocking command, once; [`Locks::settle`](Factory::settle) waits for the tasks instead.
 
+mod beside;
 mod guard;
 mod keep;
 mod pool;
 mod request;
 
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{poll_fn, Future};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Connection, RedisResult, Value};
@@ -39,6 +42,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+pub use beside::{DelayedQueue, Latch};
 pub use guard::Guard;
 
 use crate::info::LockInfo;
@@ -51,6 +55,7 @@ use crate::{Result, Settings};
 use guard::Releasing;
 use keep::Keeper;
 use pool::Pool;
+use request::Request;
 
 /// A factory of locks for tokio.
 ///
@@ -88,19 +93,31 @@ impl Drop for Core {
 impl Core {
     /// Runs a clean-up task: [`Locks::settle`](Factory::settle) waits for it. If the runtime ends before, as at the end
     /// of `main`, `last` is sent on a blocking connection instead.
-    fn clearing(
+    fn clearing<T: Send + 'static>(
         self: &Arc<Self>,
-        task: impl Future<Output = ()> + Send + 'static,
+        task: impl Future<Output = T> + Send + 'static,
         last: Vec<Cmd>,
         spec: &Arc<Spec>,
-    ) -> JoinHandle<()> {
+    ) -> JoinHandle<T> {
         let counted = self.shared.clearing();
         let mut unfinished = Unfinished { core: self.clone(), spec: spec.clone(), last };
         self.runtime.spawn(async move {
             let _counted = counted;
-            task.await;
+            let result = task.await;
             unfinished.last.clear();
+            result
         })
+    }
+
+    /// The result of a future, which is dropped if the factory is closed: then `None`.
+    async fn unless_closed<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut closed = self.closed.subscribe();
+        let (mut future, mut closed) = (pin!(future), pin!(closed.wait_for(|closed| *closed)));
+        poll_fn(|context| match closed.as_mut().poll(context) {
+            Poll::Pending => future.as_mut().poll(context).map(Some),
+            Poll::Ready(_) => Poll::Ready(None),
+        })
+        .await
     }
 
     fn send_blocking(&self, key: &[u8], commands: &[Cmd]) -> RedisResult<()> {
@@ -202,7 +219,7 @@ impl Lock {
     /// [`Connection`](crate::Error::Connection) if no connection ever succeeded
     /// ([`Settings::connect_timeout`](crate::Settings::connect_timeout)).
     pub async fn lock(&self) -> Result<Guard> {
-        request::Request::begin(self)?.run(Wait::forever()).await
+        self.acquire(Wait::forever()).await
     }
 
     /// Acquires the lock if it is free now.
@@ -212,7 +229,7 @@ impl Lock {
     /// [`NotAcquired`](crate::Error::NotAcquired) if it is not free; [`Connection`](crate::Error::Connection) if the
     /// server has not replied within a tenth of a second; those of [`lock`](Lock::lock).
     pub async fn try_lock(&self) -> Result<Guard> {
-        request::Request::begin(self)?.run(Wait::at_most(Duration::ZERO)).await
+        self.acquire(Wait::at_most(Duration::ZERO)).await
     }
 
     /// Acquires the lock, and waits for it for this time at most.
@@ -222,6 +239,10 @@ impl Lock {
     /// [`NotAcquired`](crate::Error::NotAcquired) if it could not be acquired in time, a tenth of a second later at most;
     /// those of [`lock`](Lock::lock). Nothing of the request is left on the server, or soon.
     pub async fn lock_for(&self, time: Duration) -> Result<Guard> {
-        request::Request::begin(self)?.run(Wait::at_most(time)).await
+        self.acquire(Wait::at_most(time)).await
+    }
+
+    async fn acquire(&self, wait: Wait) -> Result<Guard> {
+        Request::begin(self)?.run(wait, Request::granted).await
     }
 }

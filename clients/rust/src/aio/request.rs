@@ -1,10 +1,9 @@
 //! Acquisition: one blocking call after the other, until the lock is granted, or the request given up or its future
 //! dropped.
 
-use std::future::{poll_fn, Future};
-use std::pin::{pin, Pin};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redis::Value;
@@ -19,6 +18,9 @@ use crate::spec::{Kind, Spec};
 use crate::trial::Trial;
 use crate::util::{judge, Pause, Verdict, Wait, CANCELLING, CLEAR_AGAIN, SHORT};
 use crate::Result;
+
+/// What makes the result of a request that was granted: of the reply, when the request was sent, and its connection.
+pub(super) type Granted<T> = fn(Request, (i64, Instant), Option<Pooled>) -> Result<T>;
 
 /// One owner's request for a lock. Dropping it cancels the request on the server, if it has not ended.
 pub(super) struct Request {
@@ -42,19 +44,11 @@ impl Request {
     }
 
     /// Repeats the request until it ends. After an error, nothing of it is left on the server, or soon.
-    pub async fn run(mut self, wait: Wait) -> Result<Guard> {
-        let mut closed = self.core.closed.subscribe();
-        let result = {
-            let (mut attempts, mut closed) =
-                (pin!(self.attempts(Trial::new(wait))), pin!(closed.wait_for(|closed| *closed)));
-            poll_fn(|context| match closed.as_mut().poll(context) {
-                Poll::Pending => attempts.as_mut().poll(context).map(Some),
-                Poll::Ready(_) => Poll::Ready(None),
-            })
-            .await
-        };
+    pub async fn run<T>(mut self, wait: Wait, granted: Granted<T>) -> Result<T> {
+        let core = self.core.clone();
+        let result = core.unless_closed(self.attempts(Trial::new(wait))).await;
         let error = match result {
-            Some(Ok((granted, sent, pooled))) => return self.granted((granted, sent), pooled),
+            Some(Ok((reply, sent, pooled))) => return granted(self, (reply, sent), pooled),
             // Another error may have been the first to notice the closing.
             Some(Err(error)) if !self.core.shared.is_closed() => error,
             _ => self.waiting.spec.closed(),
@@ -71,7 +65,7 @@ impl Request {
         let (shared, pool, spec) = (&core.shared, &core.pool, &waiting.spec);
         loop {
             let began = Instant::now();
-            let call = trial.wait.next_call(shared.max_block, spec);
+            let call = trial.wait.next_call(shared.max_block(spec), spec);
             let tries = call.block.is_none() && !spec.session;
             let answer = self.send(trial.wait, trial.connect_by(shared), tries).await;
             match judge(answer.reply) {
@@ -79,7 +73,7 @@ impl Request {
                 Verdict::Never(error) => return Err(spec.error(error, &pool.nodes)),
                 Verdict::Null => {
                     answer.pooled.into_iter().for_each(Pooled::keep);
-                    if !trial.continues(call.block, began.elapsed()) {
+                    if !trial.continues(spec, call.block, began.elapsed()) {
                         return Err(core.failed(trial, spec).await);
                     }
                 }
@@ -104,7 +98,9 @@ impl Request {
         let answer = async move {
             let sending = || {
                 core.shared.sends(&waiting)?;
-                Ok(wait.next_call(core.shared.max_block, &waiting.spec).sent(&waiting.spec, &waiting.owner))
+                Ok(wait
+                    .next_call(core.shared.max_block(&waiting.spec), &waiting.spec)
+                    .sent(&waiting.spec, &waiting.owner))
             };
             core.pool.call(waiting.spec.key(), by, tries, &sending).await
         };
@@ -113,7 +109,15 @@ impl Request {
         answer
     }
 
-    fn granted(mut self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {
+    /// A latch has opened.
+    pub fn opened(mut self, _: (i64, Instant), pooled: Option<Pooled>) -> Result<()> {
+        self.unsure = false;
+        pooled.into_iter().for_each(Pooled::keep);
+        Ok(())
+    }
+
+    /// A lock was granted.
+    pub fn granted(mut self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {
         let unsure = std::mem::take(&mut self.unsure);
         let (core, spec, owner) = (self.core.clone(), self.waiting.spec.clone(), self.waiting.owner.clone());
         Guard::new(core, spec, owner, granted, unsure, self.on_lost.take(), pooled)
@@ -122,7 +126,9 @@ impl Request {
     /// Cancels the request on the server, if it may be there.
     fn give_up(&mut self) -> Option<JoinHandle<()>> {
         let (in_flight, unsure) = (self.in_flight.take(), std::mem::take(&mut self.unsure));
-        if in_flight.is_none() && !unsure || !self.waiting.is_sent() {
+        // The wait for a latch ends with its connection.
+        let is_open = self.waiting.spec.kind == Kind::Latch || in_flight.is_none() && !unsure;
+        if is_open || !self.waiting.is_sent() {
             return None;
         }
         self.waiting.give_up(self.core.shared.clearing());

@@ -6,8 +6,8 @@ use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use super::request::Request;
-use super::{Guard, Lock};
+use super::request::{Granted, Request};
+use super::Lock;
 use crate::shared::Waiting;
 use crate::trial::Trial;
 use crate::util::{left, locked, Wait, CANCELLING, TOLERANCE};
@@ -75,12 +75,12 @@ impl fmt::Debug for Cancel {
 }
 
 /// Waits on a thread of its own, so that the caller can return in time, whatever the server does.
-pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Guard> {
+pub(super) fn acquire<T: Send + 'static>(lock: &Lock, wait: Wait, granted: Granted<T>) -> Result<T> {
     let request = Request::begin(lock)?;
     let (core, waiting, cancel) = (&lock.core, request.waiting.clone(), lock.cancel.clone().unwrap_or_default());
     let cancelled = || Error::Cancelled { lock: lock.spec.to_string() };
     // A result; `None`: the wait is to end.
-    let (sender, receiver) = mpsc::channel::<Option<Result<Guard>>>();
+    let (sender, receiver) = mpsc::channel::<Option<Result<T>>>();
     let wakes = sender.clone();
     waiting.wakes(move || drop(wakes.send(None)));
     if cancel.add(&waiting) {
@@ -90,7 +90,7 @@ pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Guard> {
     let counted = waiting.clone();
     let started = thread::Builder::new().spawn(move || {
         // If the caller has returned, its guard is dropped here.
-        drop(sender.send(Some(request.run(wait))));
+        drop(sender.send(Some(request.run(wait, granted))));
         drop(counted);
     });
     if let Err(error) = started {
@@ -110,9 +110,9 @@ pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Guard> {
     waiting.give_up(core.shared.clearing());
     core.end_wait(waiting, now + lock.spec.lease.max(CANCELLING));
     let by = if received.is_some() { now + TOLERANCE - TOLERANCE / 10 } else { now };
-    if let Ok(Some(Ok(guard))) = receiver.recv_timeout(left(by)) {
-        let mut guard = Some(guard); // which may be released slowly
-        core.persist(lock.spec.key(), now, move |_| guard.take().is_some());
+    if let Ok(Some(Ok(acquired))) = receiver.recv_timeout(left(by)) {
+        let mut acquired = Some(acquired); // which may be released slowly
+        core.persist(lock.spec.key(), now, move |_| acquired.take().is_some());
     }
     Err(match received {
         Some(_) if cancel.is_cancelled() => cancelled(),

@@ -14,6 +14,7 @@
 //! ```
 
 mod background;
+mod beside;
 mod cancel;
 mod guard;
 mod pool;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 
+pub use beside::{DelayedQueue, Latch};
 pub use cancel::Cancel;
 pub use guard::Guard;
 
@@ -38,6 +40,7 @@ use crate::util::{again, capped, left, Pause, Wait, REQUEST, SHORT};
 use crate::{Result, Settings};
 use background::Queue;
 use pool::Pool;
+use request::Request;
 
 /// A factory of locks for threads.
 ///
@@ -171,8 +174,8 @@ impl Lock {
 
     fn request(&self, wait: Wait) -> Result<Guard> {
         if self.cancel.is_some() || wait.is_long() {
-            return cancel::acquire(self, wait);
+            return cancel::acquire(self, wait, Request::granted);
         }
-        request::Request::begin(self)?.run(wait)
+        Request::begin(self)?.run(wait, Request::granted)
     }
 }

@@ -12,6 +12,9 @@ use crate::trial::Trial;
 use crate::util::{judge, left, Verdict, Wait, CANCELLING};
 use crate::{Error, Result};
 
+/// What makes the result of a request that was granted: of the reply, when the request was sent, and its connection.
+pub(super) type Granted<T> = fn(Request, (i64, Instant), Option<Pooled>) -> Result<T>;
+
 /// One owner's request for a lock.
 pub(super) struct Request {
     core: Arc<Core>,
@@ -29,10 +32,10 @@ impl Request {
     }
 
     /// Repeats the request until it ends. After an error, nothing of it is left on the server, or soon.
-    pub fn run(mut self, wait: Wait) -> Result<Guard> {
+    pub fn run<T>(mut self, wait: Wait, granted: Granted<T>) -> Result<T> {
         let (core, waiting) = (self.core.clone(), self.waiting.clone());
         let result = match self.attempts(Trial::new(wait)) {
-            Ok((granted, sent, pooled)) => self.granted((granted, sent), pooled),
+            Ok((reply, sent, pooled)) => granted(self, (reply, sent), pooled),
             Err(error) => {
                 if self.unsure {
                     give_up(&core, &waiting, wait);
@@ -53,11 +56,11 @@ impl Request {
                 return Err(error);
             }
             let began = Instant::now();
-            let call = trial.wait.next_call(shared.max_block, spec);
+            let call = trial.wait.next_call(shared.max_block(spec), spec);
             let tries = call.block.is_none() && !spec.session;
             let answer = pool.call(spec.key(), trial.connect_by(shared), tries, &|| {
                 shared.sends(&waiting)?;
-                Ok(trial.wait.next_call(shared.max_block, spec).sent(spec, &waiting.owner))
+                Ok(trial.wait.next_call(shared.max_block(spec), spec).sent(spec, &waiting.owner))
             });
             match judge(answer.reply) {
                 Verdict::Done(granted) => return Ok((granted, began, answer.pooled)),
@@ -65,7 +68,7 @@ impl Request {
                 Verdict::Never(error) => return Err(spec.error(error, &pool.nodes)),
                 Verdict::Null => {
                     answer.pooled.into_iter().for_each(Pooled::keep);
-                    if !trial.continues(call.block, began.elapsed()) {
+                    if !trial.continues(spec, call.block, began.elapsed()) {
                         return Err(self.ended().unwrap_or_else(|| core.failed(trial, spec)));
                     }
                 }
@@ -93,7 +96,14 @@ impl Request {
         self.core.shared.is_closed().then(|| self.waiting.spec.closed())
     }
 
-    fn granted(self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {
+    /// A latch has opened.
+    pub fn opened(self, _: (i64, Instant), pooled: Option<Pooled>) -> Result<()> {
+        pooled.into_iter().for_each(Pooled::keep);
+        Ok(())
+    }
+
+    /// A lock was granted.
+    pub fn granted(self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {
         let (spec, owner) = (self.waiting.spec.clone(), self.waiting.owner.clone());
         let hold = Arc::new(Hold::new(spec, owner, granted, self.unsure, self.on_lost));
         let is_open = self.core.shared.add(&hold);
