@@ -348,31 +348,9 @@ pub(crate) use requests;
 /// What is done with a hold: its renewal by the program, commands under it, and its release.
 macro_rules! release {
     ([$($async:ident)?] [$($await:tt)*]) => {
-        impl Guard {
-            /// Renews the lease now, besides the renewals in the background: a lock with
-            /// [`no_renewal`](crate::Lock::no_renewal) is renewed only by this. Of a session it checks that it is held.
-            ///
-            /// # Errors
-            ///
-            /// [`NotHeld`](crate::Error::NotHeld) if it was lost, [`Connection`](crate::Error::Connection) if the server
-            /// has not replied within two seconds, [`NoReplicas`](crate::Error::NoReplicas),
-            /// [`Refused`](crate::Error::Refused).
-            pub $($async)? fn renew(&self) -> Result<()> {
-                self.renewed(None)$($await)*
-            }
-
-            /// The same with another lease, which the hold has from now on. A shorter one applies even if the server does
-            /// not reply, a longer one only when it has.
-            ///
-            /// # Errors
-            ///
-            /// Those of [`renew`](Self::renew); [`InvalidOption`](crate::Error::InvalidOption) if it is zero, or if the
-            /// hold is a session's, which has no lease.
-            pub $($async)? fn renew_for(&self, lease: Duration) -> Result<()> {
-                self.renewed(Some(capped(lease)))$($await)*
-            }
-
-            $($async)? fn renewed(&self, lease: Option<Duration>) -> Result<()> {
+        impl Held {
+            /// Renews the lease now, with another one if it is given.
+            pub(super) $($async)? fn renewed(&self, lease: Option<Duration>) -> Result<()> {
                 let (hold, spec, pool) = (&self.hold, &self.hold.spec, &self.core.pool);
                 spec.check_renewal(lease)?;
                 let mut renewing = loop {
@@ -421,14 +399,11 @@ macro_rules! release {
                 Err(error)
             }
 
-            /// Executes a command of redis-rs on the server of the lock, if the lock is held at that moment; of a
-            /// multi-key lock, if its first key is. In a cluster, the keys of the command must be in the slot of that key.
-            /// It is not repeated: after a lost connection it may have been executed.
+            /// Executes a command if this lock is held at that moment, as [`Guard::guard`] does.
             ///
             /// # Errors
             ///
-            /// [`NotHeld`](crate::Error::NotHeld), [`Connection`](crate::Error::Connection), and
-            /// [`Refused`](crate::Error::Refused) with another error of the command, or if the reply is not a `T`.
+            /// Those of [`Guard::guard`].
             pub $($async)? fn guard<T: FromRedisValue>(&self, command: &Cmd) -> Result<T> {
                 let (hold, spec) = (&self.hold, &self.hold.spec);
                 hold.check()?;

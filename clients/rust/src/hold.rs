@@ -344,10 +344,10 @@ impl Drop for Renewing<'_> {
     }
 }
 
-/// What the guards of both flavours have in common.
+/// What the holds of both flavours show.
 macro_rules! accessors {
     () => {
-        impl Guard {
+        impl Held {
             /// The name of the owner, `host:pid:random`.
             pub fn owner(&self) -> &str {
                 &self.hold.owner
@@ -368,16 +368,20 @@ macro_rules! accessors {
                 self.hold.spec.permits()
             }
 
-            /// Whether the lock is known to be lost: the server reported it, or the hold was not confirmed for as long as its
-            /// lease.
+            /// Whether it is known to be lost.
             pub fn is_lost(&self) -> bool {
                 self.hold.is_lost()
             }
+
+            /// Whether it is neither lost nor released.
+            pub(super) fn is_held(&self) -> bool {
+                self.hold.check().is_ok()
+            }
         }
 
-        impl std::fmt::Debug for Guard {
+        impl std::fmt::Debug for Held {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let mut shown = f.debug_struct("Guard");
+                let mut shown = f.debug_struct("Held");
                 shown.field("owner", &self.owner()).field("is_lost", &self.is_lost()).finish_non_exhaustive()
             }
         }

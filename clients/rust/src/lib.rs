@@ -9,6 +9,7 @@ compile_error!("lock-so needs the feature `sync` or `tokio`");
 
 mod agenda;
 mod both;
+mod combined;
 mod error;
 mod hold;
 mod idle;
@@ -28,6 +29,7 @@ pub mod aio;
 #[cfg(feature = "sync")]
 pub mod sync;
 
+pub use combined::Combined;
 pub use error::{Error, NotAcquired};
 pub use info::{Holder, LockInfo, Waiter};
 pub use latch::Latch;

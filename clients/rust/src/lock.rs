@@ -52,7 +52,8 @@ impl<C> Factory<C> {
         self.make(Kind::Write, vec![key.as_ref().to_vec()])
     }
 
-    /// A multi-key lock: all of these keys, or none (`LOCK.MACQUIRE`). In a cluster the keys must share a slot.
+    /// A multi-key lock: all of these keys, or none (`LOCK.MACQUIRE`). In a cluster, keys of several slots are acquired slot
+    /// by slot, in the order of the slots, as a [`Combined`](crate::Combined) lock.
     pub fn multi<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Lock<C> {
         self.make(Kind::Multi, keys.into_iter().map(|key| key.as_ref().to_vec()).collect())
     }

@@ -1,6 +1,7 @@
 //! The addresses of the servers: one server, the master according to Sentinel, or the node of a key's slot.
 //! The queries are in `sync` and `aio`; this module stores their results.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ use redis::{
 };
 use redis::{RedisError, RedisResult, Value};
 
+use crate::spec::Spec;
 use crate::util::{locked, timed_out, SHORT};
 
 /// How many redirections of a command are followed before the cluster's slots are queried again.
@@ -100,6 +102,28 @@ impl Nodes {
                     locked(&many.masters).first().map_or_else(|| format!("the master {master:?}"), Name::to_string)
                 }
             },
+        }
+    }
+
+    /// The parts of a multi-key lock for the slots of a cluster, in their order; `None` if all keys are in one slot.
+    pub fn groups(&self, spec: &Spec) -> Option<Vec<Spec>> {
+        let Self::Many(many) = self else { return None };
+        let mut slots: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+        for (number, key) in spec.keys.iter().enumerate() {
+            slots.entry(many.slot(key)).or_default().push(number);
+        }
+        (slots.len() > 1).then(|| slots.values().map(|numbers| spec.part(numbers)).collect())
+    }
+
+    /// Where a lock with this key is, by the names that the program gave: the same in all programs that give the same
+    /// names.
+    pub fn place(&self, key: &[u8]) -> (String, u16) {
+        match self {
+            Self::One(client) => (client.get_connection_info().addr().to_string(), 0),
+            Self::Many(many) => {
+                let seeds = many.seeds.iter().map(|seed| seed.addr().to_string());
+                (many.master.clone().or_else(|| seeds.min()).unwrap_or_default(), many.slot(key))
+            }
         }
     }
 

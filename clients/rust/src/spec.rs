@@ -12,7 +12,7 @@ use crate::util::{at_least_1_ms, is_full};
 use crate::Error;
 
 /// The kind of lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Lock,
     Fair,
@@ -67,7 +67,7 @@ pub(crate) fn process() -> String {
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub kind: Kind,
-    /// One key, or any number for [`Kind::Multi`]; in a cluster they must share a slot.
+    /// One key, or any number for [`Kind::Multi`].
     pub keys: Vec<Vec<u8>>,
     /// Of [`Kind::Multi`] with modes: how many keys are read, the first ones; the others are written.
     pub reads: Option<usize>,
@@ -108,6 +108,13 @@ impl Spec {
     /// The key by which all commands of this lock are routed.
     pub fn key(&self) -> &[u8] {
         self.keys.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// The same lock, only for the keys with these numbers.
+    pub fn part(&self, numbers: &[usize]) -> Self {
+        let keys = numbers.iter().map(|&number| self.keys[number].clone()).collect();
+        let reads = self.reads.map(|reads| numbers.iter().filter(|&&number| number < reads).count());
+        Self { keys, reads, ..self.clone() }
     }
 
     /// How many permits are acquired; 1 for a lock.

@@ -7,8 +7,8 @@ mod common;
 use std::thread;
 use std::time::Duration;
 
-use common::{until, Server};
-use lock_so::Error;
+use common::{cluster, until, Server};
+use lock_so::{Error, Settings};
 use redis::{cmd, Value};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ fn waits(server: &mut Server, command: &'static str, key: &'static str, owner: &
 macro_rules! tests {
     ($flavour:ident, $test:meta, [$($async:ident)?] [$($await:tt)*]) => {
         mod $flavour {
-            use lock_so::$flavour::Locks;
+            use lock_so::$flavour::{combine, Held, Locks};
             use lock_so::LockInfo;
 
             use super::*;
@@ -119,6 +119,67 @@ macro_rules! tests {
                 server.say::<u8>(&["LOCK.FORCE", "a"]);
                 let error = guard.guard::<()>(cmd("INCR").arg("balance"))$($await)*.unwrap_err();
                 assert!(matches!(error, Error::NotHeld { .. }) && guard.is_lost(), "{error}");
+            }
+
+            #[$test]
+            $($async)? fn locks_of_two_servers() {
+                let (mut one, mut two) = (Server::start(), Server::start());
+                let (first, second) = (Locks::new(&one.client), Locks::new(&two.client));
+                let both = combine([second.lock("a").fenced(), first.write("b")]);
+                let held = second.lock("a").lock()$($await)*.unwrap();
+                let error = both.lock_for(SECOND / 5)$($await)*.unwrap_err();
+                let waits_for = format!("lock \"a\" was not acquired within 0.2 s: held by {} (this process)", held.owner());
+                assert_eq!(error.to_string(), waits_for);
+                one.free("b");
+                held.release()$($await)*.unwrap();
+
+                let guard = both.try_lock()$($await)*.unwrap();
+                // In the order of the names, which differ in the port.
+                let is_first = one.client.get_connection_info().addr().to_string()
+                    < two.client.get_connection_info().addr().to_string();
+                let expected: [&[u8]; 2] = if is_first { [b"b", b"a"] } else { [b"a", b"b"] };
+                assert_eq!(guard.keys().collect::<Vec<_>>(), expected);
+                assert_eq!(guard.token(), None);
+                assert_eq!(guard.holds().iter().filter_map(Held::token).count(), 1);
+                assert_eq!(guard.owner(), guard.holds()[0].owner());
+                guard.renew_for(90 * SECOND)$($await)*.unwrap();
+                assert!(one.say::<u64>(&["PTTL", "b"]) > 80_000 && two.say::<u64>(&["PTTL", "a"]) > 80_000);
+                two.say::<u8>(&["LOCK.FORCE", "a"]);
+                assert!(matches!(guard.renew()$($await)*, Err(Error::NotHeld { .. })));
+                assert!(guard.is_lost());
+                assert!(matches!(guard.release()$($await)*, Err(Error::NotHeld { .. })));
+                one.free("b");
+
+                let guard = both.lock()$($await)*.unwrap();
+                assert!(second.close(20 * SECOND)$($await)*);
+                assert!(guard.is_lost(), "its lock there was released");
+                drop(guard);
+                assert!(first.settle(20 * SECOND)$($await)*);
+                one.free("b");
+                assert!(matches!(both.lock()$($await)*, Err(Error::Closed { .. })));
+
+                let error = combine([]).lock()$($await)*.unwrap_err();
+                assert_eq!(error.to_string(), "members must not be empty");
+                let error = combine([first.lock("a"), first.fair("a")]).lock()$($await)*.unwrap_err();
+                assert_eq!(error.to_string(), "members: a key of one server is in two of them");
+            }
+
+            #[$test]
+            $($async)? fn keys_of_several_slots() {
+                let mut nodes = cluster();
+                let seed = format!("redis://{}/", nodes[0].client.get_connection_info().addr());
+                let locks = Locks::new(Settings::cluster([seed]).unwrap());
+                // Their slots are in the other order, on two nodes.
+                let lock = locks.multi_modes(&["a", "{a}2"], &["b"]);
+                let guard = lock.lock()$($await)*.unwrap();
+                assert_eq!(guard.keys().collect::<Vec<_>>(), [&b"b"[..], b"a", b"{a}2"]);
+                assert_eq!(guard.holds().len(), 2);
+                assert_eq!(lock.info()$($await)*.unwrap().holders.len(), 3);
+                locks.read("a").try_lock()$($await)*.unwrap().release()$($await)*.unwrap();
+                assert!(matches!(locks.write("b").try_lock()$($await)*, Err(Error::NotAcquired(_))));
+                guard.release()$($await)*.unwrap();
+                assert!(!lock.locked()$($await)*.unwrap());
+                nodes.clear();
             }
 
             #[$test]

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{until, Server};
-use lock_so::sync::{Cancel, Guard, Locks};
+use lock_so::sync::{combine, Cancel, Guard, Held, Locks};
 use lock_so::{Error, Settings};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -313,6 +313,44 @@ fn a_thread_enters_a_reentrant_lock_again() {
     assert!(matches!(inner.release(), Err(Error::NotHeld { .. })));
     assert!(matches!(outer.release(), Err(Error::NotHeld { .. })));
     locks.lock("b").reentrant().lock().unwrap().release().unwrap();
+}
+
+#[test]
+fn the_loss_of_one_of_several_locks_is_reported_once() {
+    let (mut one, mut two) = (Server::start(), Server::start());
+    let (first, second) = (Locks::new(&one.client), Locks::new(&two.client));
+    let losses = Arc::new(AtomicUsize::new(0));
+    let count = losses.clone();
+    let own = Arc::new(AtomicUsize::new(0));
+    let own_count = own.clone();
+    let member = first.lock("a").on_lost(move || {
+        own_count.fetch_add(1, Ordering::SeqCst);
+    });
+    let guard = combine([member, second.lock("a")]).on_lost(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let guard = guard.lock().unwrap();
+    one.say::<u8>(&["LOCK.FORCE", "a"]);
+    two.say::<u8>(&["LOCK.FORCE", "a"]);
+    until("both losses", || guard.holds().iter().all(Held::is_lost).then_some(()));
+    until("the reports", || (own.load(Ordering::SeqCst) > 0).then_some(()));
+    assert!(matches!(guard.release(), Err(Error::NotHeld { .. })));
+    assert_eq!((losses.load(Ordering::SeqCst), own.load(Ordering::SeqCst)), (1, 1));
+}
+
+#[test]
+fn several_waits_are_cancelled() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let held = locks.lock("b").lock().unwrap();
+    let cancel = Cancel::new();
+    let lock = combine([locks.lock("a"), locks.lock("b")]).cancelled_by(&cancel);
+    let waits = thread::spawn(move || lock.lock());
+    server.waiters(1);
+    cancel.cancel();
+    assert!(matches!(waits.join().unwrap(), Err(Error::Cancelled { .. })));
+    server.free("a");
+    held.release().unwrap();
 }
 
 #[test]

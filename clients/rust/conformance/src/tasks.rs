@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lock_so::aio::{Guard, Lock, Locks};
+use lock_so::aio::{combine, Combined, Guard, Held, Lock, Locks};
 use lock_so::Job;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
@@ -20,8 +20,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::words::{
     answer, code, command, informed, is_in, is_read, library, lock, millis, number, other, pending, queue,
 };
+use crate::words::{lost_event, members, with_own_keys, Answer, Random, CLOSING, SETTLING};
 use crate::words::{refuse_negative, released_before, reply, say, say_job, sentinel, settings, text, urls};
-use crate::words::{watched_lock, with_own_keys, Answer, Random, CLOSING, SETTLING};
 
 /// A connection as a user would have it.
 enum Own {
@@ -36,6 +36,53 @@ impl Own {
             Self::Cluster(connection) => command.query_async(&mut **connection).await,
         }
     }
+}
+
+/// What a request names.
+#[derive(Clone)]
+enum Wanted {
+    One(Lock),
+    All(Combined),
+}
+
+impl Wanted {
+    async fn lock(&self) -> lock_so::Result<Guard> {
+        match self {
+            Self::One(lock) => lock.lock().await,
+            Self::All(lock) => lock.lock().await,
+        }
+    }
+
+    async fn lock_for(&self, time: Duration) -> lock_so::Result<Guard> {
+        match self {
+            Self::One(lock) if time.is_zero() => lock.try_lock().await,
+            Self::One(lock) => lock.lock_for(time).await,
+            Self::All(lock) if time.is_zero() => lock.try_lock().await,
+            Self::All(lock) => lock.lock_for(time).await,
+        }
+    }
+
+    fn watched(self, request: &Value) -> Self {
+        let Some(event) = lost_event(request) else { return self };
+        match self {
+            Self::One(lock) => Self::One(lock.on_lost(event)),
+            Self::All(lock) => Self::All(lock.on_lost(event)),
+        }
+    }
+
+    /// The text of a second release.
+    fn released_before(&self) -> String {
+        match self {
+            Self::One(lock) => released_before(lock),
+            Self::All(lock) => released_before(lock),
+        }
+    }
+}
+
+/// The answer to `acquire`.
+fn acquired(guard: &Guard) -> Value {
+    let owners: Vec<&str> = guard.holds().iter().map(Held::owner).collect();
+    json!({"owner": guard.owner(), "token": guard.token(), "owners": owners})
 }
 
 struct User {
@@ -245,6 +292,15 @@ impl Runner {
         self.guards.lock().unwrap().get(text(request, "as")).cloned().ok_or_else(|| other("no such hold"))
     }
 
+    /// The lock of a request, which may be of several lock factories.
+    fn wanted(&self, request: &Value) -> Result<Wanted, (&'static str, String)> {
+        let one = |of: &Value| Ok(lock(&self.user(of)?.locks, &of["lock"]));
+        Ok(match text(&request["lock"], "kind") {
+            "combine" => Wanted::All(combine(members(request).map(one).collect::<Result<Vec<_>, _>>()?)),
+            _ => Wanted::One(one(request)?),
+        })
+    }
+
     fn user(&self, request: &Value) -> Result<Arc<User>, (&'static str, String)> {
         self.users.lock().unwrap().get(text(request, "on")).cloned().ok_or_else(|| other("no such client"))
     }
@@ -252,11 +308,12 @@ impl Runner {
     /// To cancel it, the waiting task is aborted, which drops its futures.
     fn begin_waiting(self: Arc<Self>, request: Value) {
         let (name, id) = (text(&request, "as").to_string(), number(&request, "id"));
-        let (runner, user) = (self.clone(), self.user(&request));
+        // Of the lock factories that there are now.
+        let (runner, user, wanted) = (self.clone(), self.user(&request), self.wanted(&request));
         let waiting = tokio::spawn(async move {
             refuse_negative(&request)?;
             match text(&request, "do") {
-                "acquire" => runner.acquire(&*user?, &request).await,
+                "acquire" => runner.acquire(wanted?.watched(&request), &request).await,
                 "consume" => runner.consume(&*user?, &request).await,
                 _ => latch_wait(&*user?, &request).await,
             }
@@ -269,14 +326,13 @@ impl Runner {
         });
     }
 
-    async fn acquire(&self, user: &User, request: &Value) -> Answer {
+    async fn acquire(&self, lock: Wanted, request: &Value) -> Answer {
         if request["lock"]["reentrant"] == true {
             return Err(not_reentrant());
         }
-        let lock = watched_lock(&user.locks, request);
         let guard = wait(&lock, &request["wait_ms"]).await?;
-        let (name, fields) = (text(request, "as"), json!({"owner": guard.owner(), "token": guard.token()}));
-        self.released.lock().unwrap().insert(name.into(), released_before(&lock));
+        let (name, fields) = (text(request, "as"), acquired(&guard));
+        self.released.lock().unwrap().insert(name.into(), lock.released_before());
         self.guards.lock().unwrap().insert(name.into(), guard.into());
         Ok(fields)
     }
@@ -320,7 +376,7 @@ impl Runner {
     }
 
     async fn within(&self, request: &Value, body: Option<oneshot::Receiver<()>>) -> Answer {
-        let guard = wait(&watched_lock(&self.user(request)?.locks, request), &request["wait_ms"]).await?;
+        let guard = wait(&self.wanted(request)?.watched(request), &request["wait_ms"]).await?;
         say(&json!({"event": "inside", "id": request["id"]}));
         if request["stop"] == true {
             guard.lost().await;
@@ -336,10 +392,10 @@ impl Runner {
     }
 
     async fn count(&self, request: &Value) -> Answer {
-        let user = self.user(request)?;
+        let (user, lock) = (self.user(request)?, self.wanted(request)?);
         let mut workers = JoinSet::new();
         for _ in 0..number(request, "workers") {
-            let (lock, user, request) = (lock(&user.locks, &request["lock"]), user.clone(), request.clone());
+            let (lock, user, request) = (lock.clone(), user.clone(), request.clone());
             workers.spawn(async move {
                 let mut own = connection(&user.request["to"]).await.map_err(library)?;
                 for _ in 0..number(&request, "times") {
@@ -355,7 +411,7 @@ impl Runner {
     }
 
     async fn storm(&self, request: &Value) -> Answer {
-        let lock = lock(&self.user(request)?.locks, &request["lock"]);
+        let lock = self.wanted(request)?;
         let mut random = Random::new(number(request, "seed"));
         let (mut acquired, mut given_up) = (0, 0);
         for _ in 0..number(request, "times") {
@@ -404,10 +460,9 @@ fn not_reentrant() -> (&'static str, String) {
     ("bad_option", "reentrant: a lock of tasks cannot be".into())
 }
 
-async fn wait(lock: &Lock, wait: &Value) -> Result<Guard, (&'static str, String)> {
+async fn wait(lock: &Wanted, wait: &Value) -> Result<Guard, (&'static str, String)> {
     match millis(wait) {
         None => lock.lock().await,
-        Some(Duration::ZERO) => lock.try_lock().await,
         Some(time) => lock.lock_for(time).await,
     }
     .map_err(code)

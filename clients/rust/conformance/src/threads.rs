@@ -7,7 +7,7 @@ use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lock_so::sync::{Cancel, Guard, Lock, Locks};
+use lock_so::sync::{combine, Cancel, Combined, Guard, Held, Lock, Locks};
 use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::{cmd, Client, Cmd, Connection, FromRedisValue, RedisResult};
 use serde_json::{json, Value};
@@ -15,8 +15,8 @@ use serde_json::{json, Value};
 use crate::words::{
     answer, code, command, informed, is_in, is_read, library, lock, millis, number, other, pending, queue,
 };
+use crate::words::{lost_event, members, with_own_keys, Answer, Random, CLOSING, SETTLING};
 use crate::words::{refuse_negative, released_before, reply, say, say_job, sentinel, settings, text, urls};
-use crate::words::{watched_lock, with_own_keys, Answer, Random, CLOSING, SETTLING};
 
 /// A connection as a user would have it.
 enum Own {
@@ -31,6 +31,60 @@ impl Own {
             Self::Cluster(connection) => command.query(connection),
         }
     }
+}
+
+/// What a request names.
+#[derive(Clone)]
+enum Wanted {
+    One(Lock),
+    All(Combined),
+}
+
+impl Wanted {
+    fn lock(&self) -> lock_so::Result<Guard> {
+        match self {
+            Self::One(lock) => lock.lock(),
+            Self::All(lock) => lock.lock(),
+        }
+    }
+
+    fn lock_for(&self, time: Duration) -> lock_so::Result<Guard> {
+        match self {
+            Self::One(lock) if time.is_zero() => lock.try_lock(),
+            Self::One(lock) => lock.lock_for(time),
+            Self::All(lock) if time.is_zero() => lock.try_lock(),
+            Self::All(lock) => lock.lock_for(time),
+        }
+    }
+
+    fn watched(self, request: &Value) -> Self {
+        let Some(event) = lost_event(request) else { return self };
+        match self {
+            Self::One(lock) => Self::One(lock.on_lost(event)),
+            Self::All(lock) => Self::All(lock.on_lost(event)),
+        }
+    }
+
+    /// The text of a second release.
+    fn released_before(&self) -> String {
+        match self {
+            Self::One(lock) => released_before(lock),
+            Self::All(lock) => released_before(lock),
+        }
+    }
+
+    fn cancelled_by(self, cancel: &Cancel) -> Self {
+        match self {
+            Self::One(lock) => Self::One(lock.cancelled_by(cancel)),
+            Self::All(lock) => Self::All(lock.cancelled_by(cancel)),
+        }
+    }
+}
+
+/// The answer to `acquire`.
+fn acquired(guard: &Guard) -> Value {
+    let owners: Vec<&str> = guard.holds().iter().map(Held::owner).collect();
+    json!({"owner": guard.owner(), "token": guard.token(), "owners": owners})
 }
 
 struct User {
@@ -194,18 +248,27 @@ impl Runner {
         self.guards.lock().unwrap().get(text(request, "as")).cloned().ok_or_else(|| other("no such hold"))
     }
 
+    /// The lock of a request, which may be of several lock factories.
+    fn wanted(&self, request: &Value) -> Result<Wanted, (&'static str, String)> {
+        let one = |of: &Value| Ok(entered(lock(&self.user(of)?.locks, &of["lock"]), of));
+        Ok(match text(&request["lock"], "kind") {
+            "combine" => Wanted::All(combine(members(request).map(one).collect::<Result<Vec<_>, _>>()?)),
+            _ => Wanted::One(one(request)?),
+        })
+    }
+
     fn user(&self, request: &Value) -> Result<Arc<User>, (&'static str, String)> {
         self.users.lock().unwrap().get(text(request, "on")).cloned().ok_or_else(|| other("no such client"))
     }
 
     fn acquire(&self, request: &Value) -> Answer {
         let (name, cancel) = (text(request, "as"), self.cancel_of(request));
-        let lock = entered(watched_lock(&self.user(request)?.locks, request), request).cancelled_by(&cancel);
+        let lock = self.wanted(request)?.watched(request).cancelled_by(&cancel);
         let result = wait(&lock, &request["wait_ms"]);
         self.waits.lock().unwrap().remove(name);
         let guard = result?;
-        let fields = json!({"owner": guard.owner(), "token": guard.token()});
-        self.released.lock().unwrap().insert(name.into(), released_before(&lock));
+        let fields = acquired(&guard);
+        self.released.lock().unwrap().insert(name.into(), lock.released_before());
         self.guards.lock().unwrap().insert(name.into(), guard.into());
         Ok(fields)
     }
@@ -296,7 +359,7 @@ impl Runner {
     }
 
     fn within(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
-        let guard = wait(&entered(watched_lock(&self.user(request)?.locks, request), request), &request["wait_ms"])?;
+        let guard = wait(&self.wanted(request)?.watched(request), &request["wait_ms"])?;
         say(&json!({"event": "inside", "id": request["id"]}));
         if let Some(left) = body {
             left.recv().map_err(other)?;
@@ -309,7 +372,7 @@ impl Runner {
     }
 
     fn reenter(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
-        let lock = entered(watched_lock(&self.user(request)?.locks, request), request);
+        let lock = self.wanted(request)?.watched(request);
         let mut guards = Vec::new();
         for _ in 0..number(request, "times") {
             guards.push(wait(&lock, &request["wait_ms"])?);
@@ -326,9 +389,8 @@ impl Runner {
     }
 
     fn count(&self, request: &Value) -> Answer {
-        let user = self.user(request)?;
+        let (user, lock) = (self.user(request)?, self.wanted(request)?);
         let work = || -> Result<u64, (&'static str, String)> {
-            let lock = lock(&user.locks, &request["lock"]);
             let mut own = connection(&user.request["to"]).map_err(library)?;
             for _ in 0..number(request, "times") {
                 let guard = lock.lock().map_err(code)?;
@@ -345,7 +407,7 @@ impl Runner {
     }
 
     fn storm(&self, request: &Value) -> Answer {
-        let lock = lock(&self.user(request)?.locks, &request["lock"]);
+        let lock = self.wanted(request)?;
         let mut random = Random::new(number(request, "seed"));
         let (mut acquired, mut given_up) = (0, 0);
         for _ in 0..number(request, "times") {
@@ -391,10 +453,9 @@ fn entered(lock: Lock, request: &Value) -> Lock {
     }
 }
 
-fn wait(lock: &Lock, wait: &Value) -> Result<Guard, (&'static str, String)> {
+fn wait(lock: &Wanted, wait: &Value) -> Result<Guard, (&'static str, String)> {
     match millis(wait) {
         None => lock.lock(),
-        Some(Duration::ZERO) => lock.try_lock(),
         Some(time) => lock.lock_for(time),
     }
     .map_err(code)

@@ -193,7 +193,7 @@ pub fn with_own_keys(request: &Value, number: u64) -> Value {
 }
 
 /// The answer to a second release, which Rust's types do not allow.
-pub fn released_before<C>(lock: &Lock<C>) -> String {
+pub fn released_before(lock: &impl std::fmt::Debug) -> String {
     let named = format!("{lock:?}");
     let named = named.strip_prefix("Lock(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(&named);
     format!("{named} is not held: it was released before")
@@ -262,18 +262,19 @@ pub fn lock<C>(locks: &Factory<C>, wanted: &Value) -> Lock<C> {
     lock
 }
 
-/// The same, with the event `lost` if `watch` is set.
-pub fn watched_lock<C>(locks: &Factory<C>, request: &Value) -> Lock<C> {
-    let lock = lock(locks, &request["lock"]);
+/// What sends the event `lost`, if the request wants it.
+pub fn lost_event(request: &Value) -> Option<impl Fn() + Send + Sync + 'static> {
     let fails = request["lock"]["watch"] == "raise";
-    if !fails && request["lock"]["watch"].as_bool() != Some(true) {
-        return lock;
-    }
     let event = json!({"event": "lost", "as": request["as"]});
-    lock.on_lost(move || {
+    (fails || request["lock"]["watch"] == true).then_some(move || {
         say(&event);
         assert!(!fails, "the callback fails");
     })
+}
+
+/// The members of a combined lock, each like a request of its own.
+pub fn members(request: &Value) -> impl Iterator<Item = &Value> {
+    request["lock"]["members"].as_array().into_iter().flatten()
 }
 
 pub fn is_read(request: &Value) -> bool {

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::pool::Pooled;
 use super::request::Request;
-use super::Core;
+use super::{unless, Core};
 use crate::queue::{is_final, Consumer, Job, Looks, Pending, Taken};
 use crate::spec::shown;
 use crate::trial::Trial;
@@ -67,7 +67,7 @@ impl DelayedQueue {
             let Some(taken) = core.begin_job(&consumer, taken).await? else { continue };
             let job = taken.job();
             let mut unfinished = Unfinished { core: core.clone(), consumer: consumer.clone(), taken: Some(taken) };
-            let result = core.unless_closed(handler(job)).await;
+            let result = unless(&core.closed, handler(job)).await;
             let error = result.ok_or_else(|| spec.closed())?.err().map(|error| error.to_string());
             if let Some(taken) = unfinished.taken.take() {
                 let (core, consumer) = (core.clone(), consumer.clone());

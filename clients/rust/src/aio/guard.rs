@@ -1,8 +1,9 @@
 //! A lock that is held.
 
-use std::future::{pending, Future};
+use std::future::{pending, poll_fn, Future};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, FromRedisValue};
@@ -12,10 +13,11 @@ use tokio::time::sleep;
 use super::keep::Watch;
 use super::pool::Pooled;
 use super::Core;
+use crate::combined::worse;
 use crate::hold::{Ended, Hold, OnLost};
 use crate::shared::SETTLING;
 use crate::spec::Spec;
-use crate::util::{capped, is_not_held, judge, Pause, Verdict, REQUEST, SHORT};
+use crate::util::{is_not_held, judge, Pause, Verdict, REQUEST, SHORT};
 use crate::{Error, Result};
 
 /// A lock that is held and renewed until the guard is released or dropped.
@@ -25,6 +27,39 @@ use crate::{Error, Result};
 /// an error nor a loss is reported, so that an early return by `?` keeps its own error.
 #[must_use = "a guard that is dropped at once holds nothing"]
 pub struct Guard {
+    /// In the order of their acquisition; at least one until the guard ends.
+    pub(super) held: Vec<Held>,
+}
+
+impl Guard {
+    /// Completes when the lock, or one of several, is lost, and never if it is released. From the first call on, the
+    /// server notifies the client of it.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut lost: Vec<_> = self.held.iter().map(|one| Box::pin(one.lost())).collect();
+        poll_fn(move |context| match lost.iter_mut().any(|one| one.as_mut().poll(context).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+    }
+
+    /// Releases the lock, or all of several. While the server cannot be reached this is repeated, for as long as the lease
+    /// lasts. If this future is dropped, for example by a timeout, a task continues the release.
+    ///
+    /// # Errors
+    ///
+    /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
+    /// not be reached until the lease expired, [`Refused`](Error::Refused).
+    pub async fn release(mut self) -> Result<()> {
+        let mut result = Ok(());
+        while let Some(one) = self.held.pop() {
+            result = worse(result, one.release().await);
+        }
+        result
+    }
+}
+
+/// One lock of a [`Guard`].
+pub struct Held {
     core: Arc<Core>,
     hold: Arc<Hold>,
     lost: Arc<watch::Sender<bool>>,
@@ -33,7 +68,7 @@ pub struct Guard {
     releasing: Option<Releasing>,
 }
 
-impl Guard {
+impl Held {
     /// `granted`: the reply, and when its request was sent; `pooled`: its connection. If the factory has been closed,
     /// the result is dropped at once.
     pub(super) fn new(
@@ -65,9 +100,7 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Completes when the lock is lost, and never if it is released. From the first call on, the
-    /// server notifies the client of it.
-    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+    fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         self.watch_all();
         let mut lost = self.lost.subscribe();
         async move {
@@ -77,19 +110,17 @@ impl Guard {
         }
     }
 
-    /// Releases the lock. While the server cannot be reached this is repeated, for as long as the lease lasts.
-    /// If this future is dropped, for example by a timeout, a task continues the release.
-    ///
-    /// # Errors
-    ///
-    /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
-    /// not be reached until the lease expired, [`Refused`](Error::Refused).
-    pub async fn release(mut self) -> Result<()> {
+    async fn release(mut self) -> Result<()> {
         let releasing = self.releasing.insert(Releasing::new(&self.core, &self.hold));
         let (ended, end) = (releasing.ended, Instant::now() + self.hold.left());
         let result = releasing.run(end).await.unwrap_or_else(Err);
         self.releasing = None;
         ended.result(&self.hold.spec, result)
+    }
+
+    /// Releases it in a task.
+    pub(super) fn give_back(self) {
+        drop(self);
     }
 
     /// Its lease has changed.
@@ -119,7 +150,7 @@ fn reporting(lost: Arc<watch::Sender<bool>>, on_lost: Option<OnLost>) -> OnLost 
     })
 }
 
-impl Drop for Guard {
+impl Drop for Held {
     fn drop(&mut self) {
         let mut releasing = self.releasing.take().unwrap_or_else(|| Releasing::new(&self.core, &self.hold));
         releasing.repeated = true; // a release whose future was dropped may have been sent

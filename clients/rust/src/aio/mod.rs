@@ -24,6 +24,7 @@
 //! blocking command, once; [`Locks::settle`](Factory::settle) waits for the tasks instead.
 
 mod beside;
+mod combined;
 mod guard;
 mod keep;
 mod pool;
@@ -43,7 +44,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 pub use beside::{DelayedQueue, Latch};
-pub use guard::Guard;
+pub use combined::{combine, Combined};
+pub use guard::{Guard, Held};
 
 use crate::info::LockInfo;
 use crate::lock::Factory;
@@ -109,17 +111,6 @@ impl Core {
         })
     }
 
-    /// The result of a future, which is dropped if the factory is closed: then `None`.
-    async fn unless_closed<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        let mut closed = self.closed.subscribe();
-        let (mut future, mut closed) = (pin!(future), pin!(closed.wait_for(|closed| *closed)));
-        poll_fn(|context| match closed.as_mut().poll(context) {
-            Poll::Pending => future.as_mut().poll(context).map(Some),
-            Poll::Ready(_) => Poll::Ready(None),
-        })
-        .await
-    }
-
     fn send_blocking(&self, key: &[u8], commands: &[Cmd]) -> RedisResult<()> {
         let mut last = locked(&self.last);
         let last = last.get_or_insert_with(|| Last { by: Instant::now() + SHORT, connections: HashMap::new() });
@@ -140,6 +131,17 @@ impl Core {
         last.connections.insert(name, connection);
         Ok(())
     }
+}
+
+/// The result of a future, which is dropped if the condition becomes true: then `None`.
+async fn unless<T>(condition: &watch::Sender<bool>, future: impl Future<Output = T>) -> Option<T> {
+    let mut condition = condition.subscribe();
+    let (mut future, mut ends) = (pin!(future), pin!(condition.wait_for(|is_true| *is_true)));
+    poll_fn(|context| match ends.as_mut().poll(context) {
+        Poll::Pending => future.as_mut().poll(context).map(Some),
+        Poll::Ready(_) => Poll::Ready(None),
+    })
+    .await
 }
 
 /// What a clean-up task does if it is dropped.
@@ -242,7 +244,8 @@ impl Lock {
         self.acquire(Wait::at_most(time)).await
     }
 
-    async fn acquire(&self, wait: Wait) -> Result<Guard> {
+    /// Acquires it in one request.
+    async fn acquire_one(&self, wait: Wait) -> Result<Held> {
         Request::begin(self)?.run(wait, Request::granted).await
     }
 }

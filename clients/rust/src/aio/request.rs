@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::pool::{Answer, Pooled};
-use super::{Core, Guard, Lock};
+use super::{unless, Core, Held, Lock};
 use crate::hold::OnLost;
 use crate::shared::Waiting;
 use crate::spec::{Kind, Spec};
@@ -46,7 +46,7 @@ impl Request {
     /// Repeats the request until it ends. After an error, nothing of it is left on the server, or soon.
     pub async fn run<T>(mut self, wait: Wait, granted: Granted<T>) -> Result<T> {
         let core = self.core.clone();
-        let result = core.unless_closed(self.attempts(Trial::new(wait))).await;
+        let result = unless(&core.closed, self.attempts(Trial::new(wait))).await;
         let error = match result {
             Some(Ok((reply, sent, pooled))) => return granted(self, (reply, sent), pooled),
             // Another error may have been the first to notice the closing.
@@ -117,10 +117,10 @@ impl Request {
     }
 
     /// A lock was granted.
-    pub fn granted(mut self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {
+    pub fn granted(mut self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Held> {
         let unsure = std::mem::take(&mut self.unsure);
         let (core, spec, owner) = (self.core.clone(), self.waiting.spec.clone(), self.waiting.owner.clone());
-        Guard::new(core, spec, owner, granted, unsure, self.on_lost.take(), pooled)
+        Held::new(core, spec, owner, granted, unsure, self.on_lost.take(), pooled)
     }
 
     /// Cancels the request on the server, if it may be there.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{mpsc, Arc, Mutex};
+use std::sync::{mpsc, Arc, Mutex, Weak};
 use std::thread;
 use std::time::Instant;
 
@@ -32,6 +32,8 @@ struct State {
     is_cancelled: bool,
     /// The waits, by their owners.
     waits: HashMap<String, Arc<Waiting>>,
+    /// What ends with it.
+    children: Vec<Weak<Mutex<State>>>,
 }
 
 impl Cancel {
@@ -46,6 +48,19 @@ impl Cancel {
         let mut state = locked(&self.0);
         state.is_cancelled = true;
         state.waits.drain().for_each(|(_, waiting)| waiting.wake());
+        let children = std::mem::take(&mut state.children);
+        drop(state);
+        children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).cancel());
+    }
+
+    /// One that is cancelled with this one, and can be cancelled alone.
+    pub(super) fn child(&self) -> Self {
+        let child = Self::new();
+        let mut state = locked(&self.0);
+        locked(&child.0).is_cancelled = state.is_cancelled;
+        state.children.retain(|child| child.strong_count() > 0);
+        state.children.push(Arc::downgrade(&child.0));
+        child
     }
 
     /// Whether [`cancel`](Cancel::cancel) was called.

@@ -8,9 +8,10 @@ use redis::{Cmd, FromRedisValue};
 
 use super::pool::Pooled;
 use super::{watch, Core};
+use crate::combined::worse;
 use crate::hold::{Ended, Hold};
 use crate::shared::SETTLING;
-use crate::util::{capped, is_not_held, judge, Pause, Verdict, REQUEST, SHORT};
+use crate::util::{capped, is_not_held, judge, left, Pause, Verdict, REQUEST, SHORT};
 use crate::{Error, Result};
 
 /// A lock that is held and renewed until the guard is released or dropped.
@@ -20,12 +21,52 @@ use crate::{Error, Result};
 /// keeps its own error.
 #[must_use = "a guard that is dropped at once holds nothing"]
 pub struct Guard {
+    /// In the order of their acquisition; at least one until the guard ends.
+    pub(super) held: Vec<Held>,
+}
+
+impl Guard {
+    /// Releases the lock, or all of several. While the server cannot be reached this is repeated, for as long as the lease
+    /// lasts.
+    ///
+    /// # Errors
+    ///
+    /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
+    /// not be reached until the lease expired, [`Refused`](Error::Refused).
+    pub fn release(self) -> Result<()> {
+        self.release_each(|one| one.hold.left())
+    }
+
+    /// The same, but returns [`Connection`](Error::Connection) after this time, about a second later at most. Then the
+    /// release continues in the background.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`release`](Guard::release).
+    pub fn release_within(self, limit: Duration) -> Result<()> {
+        let end = Instant::now() + capped(limit);
+        self.release_each(|_| left(end))
+    }
+
+    /// Releases the last one first.
+    fn release_each(mut self, limit: impl Fn(&Held) -> Duration) -> Result<()> {
+        let mut result = Ok(());
+        while let Some(one) = self.held.pop() {
+            let limit = limit(&one);
+            result = worse(result, one.release(limit));
+        }
+        result
+    }
+}
+
+/// One lock of a [`Guard`].
+pub struct Held {
     core: Arc<Core>,
     pub(super) hold: Arc<Hold>,
     has_ended: bool,
 }
 
-impl Guard {
+impl Held {
     pub(super) fn new(core: Arc<Core>, hold: Arc<Hold>, mut pooled: Option<Pooled>) -> Self {
         let spec = &hold.spec;
         if hold.next_renewal().is_some() || spec.session || spec.watch {
@@ -45,36 +86,29 @@ impl Guard {
         Self { core: core.clone(), hold: hold.clone(), has_ended: false }
     }
 
-    /// Releases the lock. While the server cannot be reached this is repeated, for as long as the lease lasts.
-    ///
-    /// # Errors
-    ///
-    /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
-    /// not be reached until the lease expired, [`Refused`](Error::Refused).
-    pub fn release(self) -> Result<()> {
-        let left = self.hold.left();
-        self.release_within(left)
-    }
-
-    /// The same, but returns [`Connection`](Error::Connection) after this time, about a second later at most. Then the
-    /// release continues in the background.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`release`](Guard::release).
-    pub fn release_within(mut self, limit: Duration) -> Result<()> {
+    /// Releases it within this time, and then in the background.
+    fn release(mut self, limit: Duration) -> Result<()> {
         self.has_ended = true;
         if let Some(result) = self.hold.leave() {
             return result;
         }
         let mut releasing = Releasing::new(&self.core, &self.hold);
-        let (ended, end) = (releasing.ended, Instant::now() + capped(limit));
+        let (ended, end) = (releasing.ended, Instant::now() + limit);
         let result = releasing.run(end).unwrap_or_else(|error| {
             releasing.continues();
             Err(error)
         });
         self.drop_job();
         ended.result(&self.hold.spec, result)
+    }
+
+    /// Releases it in the background.
+    pub(super) fn give_back(mut self) {
+        self.has_ended = true;
+        if self.hold.leave().is_none() {
+            Releasing::new(&self.core, &self.hold).continues();
+            self.drop_job();
+        }
     }
 
     /// Its lease has changed.
@@ -87,7 +121,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for Held {
     fn drop(&mut self) {
         if self.has_ended || self.hold.leave().is_some() {
             return;

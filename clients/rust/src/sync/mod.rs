@@ -16,6 +16,7 @@
 mod background;
 mod beside;
 mod cancel;
+mod combined;
 mod guard;
 mod pool;
 mod reentry;
@@ -30,7 +31,8 @@ use redis::{Cmd, Value};
 
 pub use beside::{DelayedQueue, Latch};
 pub use cancel::Cancel;
-pub use guard::Guard;
+pub use combined::{combine, Combined};
+pub use guard::{Guard, Held};
 
 use crate::info::LockInfo;
 use crate::lock::Factory;
@@ -165,14 +167,15 @@ impl Lock {
         self
     }
 
-    fn acquire(&self, wait: Wait) -> Result<Guard> {
+    /// Acquires it in one request.
+    fn acquire_one(&self, wait: Wait) -> Result<Held> {
         if self.spec.reentrant {
             return reentry::acquire(self, wait);
         }
         self.request(wait)
     }
 
-    fn request(&self, wait: Wait) -> Result<Guard> {
+    fn request(&self, wait: Wait) -> Result<Held> {
         if self.cancel.is_some() || wait.is_long() {
             return cancel::acquire(self, wait, Request::granted);
         }

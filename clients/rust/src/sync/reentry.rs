@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-use super::{Core, Guard, Lock};
+use super::{Core, Held, Lock};
 use crate::hold::Hold;
 use crate::util::Wait;
 use crate::Result;
@@ -14,19 +14,19 @@ thread_local! {
 }
 
 /// Enters a hold of this thread, or acquires the lock and records it.
-pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Guard> {
+pub(super) fn acquire(lock: &Lock, wait: Wait) -> Result<Held> {
     lock.core.shared.check(&lock.spec)?;
     if let Some(hold) = find(lock) {
         if lock.spec.fenced && hold.token.is_none() {
             return Err(lock.spec.invalid("fenced: this thread holds the lock without a token"));
         }
         if let Some(entered) = hold.enter() {
-            return entered.map(|()| Guard::again(&lock.core, &hold));
+            return entered.map(|()| Held::again(&lock.core, &hold));
         }
     }
-    let guard = lock.request(wait)?;
-    HELD.with_borrow_mut(|held| held.push((Arc::downgrade(&lock.core), Arc::downgrade(&guard.hold))));
-    Ok(guard)
+    let one = lock.request(wait)?;
+    HELD.with_borrow_mut(|held| held.push((Arc::downgrade(&lock.core), Arc::downgrade(&one.hold))));
+    Ok(one)
 }
 
 /// The hold of this lock that this thread has, if it has one. Forgets those that were released.

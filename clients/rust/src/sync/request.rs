@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use super::pool::Pooled;
-use super::{Core, Guard, Lock};
+use super::{Core, Held, Lock};
 use crate::hold::{Hold, OnLost};
 use crate::shared::Waiting;
 use crate::trial::Trial;
@@ -103,12 +103,12 @@ impl Request {
     }
 
     /// A lock was granted.
-    pub fn granted(self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Guard> {
+    pub fn granted(self, granted: (i64, Instant), pooled: Option<Pooled>) -> Result<Held> {
         let (spec, owner) = (self.waiting.spec.clone(), self.waiting.owner.clone());
         let hold = Arc::new(Hold::new(spec, owner, granted, self.unsure, self.on_lost));
         let is_open = self.core.shared.add(&hold);
-        let guard = Guard::new(self.core, hold, pooled);
-        is_open.then_some(guard).ok_or_else(|| self.waiting.spec.closed())
+        let held = Held::new(self.core, hold, pooled);
+        is_open.then_some(held).ok_or_else(|| self.waiting.spec.closed())
     }
 }
 
