@@ -254,8 +254,7 @@ impl Runner {
             let guard = Arc::into_inner(guard).ok_or_else(|| other("the hold is in use"))?;
             return guard.release().await.map_err(code).map(|()| json!({}));
         }
-        let released = self.released.lock().unwrap().get(name).cloned();
-        Err(released.map_or_else(|| other("no such hold"), |text| ("not_held", text)))
+        Err(self.no_hold(request))
     }
 
     async fn crowd(&self, request: &Value) -> Answer {
@@ -289,7 +288,14 @@ impl Runner {
     }
 
     fn guard(&self, request: &Value) -> Result<Arc<Guard>, (&'static str, String)> {
-        self.guards.lock().unwrap().get(text(request, "as")).cloned().ok_or_else(|| other("no such hold"))
+        let guard = self.guards.lock().unwrap().get(text(request, "as")).cloned();
+        guard.ok_or_else(|| self.no_hold(request))
+    }
+
+    /// The error if there is no such hold, or none any more.
+    fn no_hold(&self, request: &Value) -> (&'static str, String) {
+        let released = self.released.lock().unwrap().get(text(request, "as")).cloned();
+        released.map_or_else(|| other("no such hold"), |text| ("not_held", text))
     }
 
     /// The lock of a request, which may be of several lock factories.
@@ -309,13 +315,14 @@ impl Runner {
     fn begin_waiting(self: Arc<Self>, request: Value) {
         let (name, id) = (text(&request, "as").to_string(), number(&request, "id"));
         // Of the lock factories that there are now.
-        let (runner, user, wanted) = (self.clone(), self.user(&request), self.wanted(&request));
+        let (runner, user) = (self.clone(), self.user(&request));
+        let wanted = (request["do"] == "acquire").then(|| self.wanted(&request));
         let waiting = tokio::spawn(async move {
             refuse_negative(&request)?;
-            match text(&request, "do") {
-                "acquire" => runner.acquire(wanted?.watched(&request), &request).await,
-                "consume" => runner.consume(&*user?, &request).await,
-                _ => latch_wait(&*user?, &request).await,
+            match (wanted, text(&request, "do")) {
+                (Some(lock), _) => runner.acquire(lock?.watched(&request), &request).await,
+                (None, "consume") => runner.consume(&*user?, &request).await,
+                (None, _) => latch_wait(&*user?, &request).await,
             }
         });
         self.waits.lock().unwrap().insert(name.clone(), waiting.abort_handle());

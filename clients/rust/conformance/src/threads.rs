@@ -245,7 +245,14 @@ impl Runner {
     }
 
     fn guard(&self, request: &Value) -> Result<Arc<Guard>, (&'static str, String)> {
-        self.guards.lock().unwrap().get(text(request, "as")).cloned().ok_or_else(|| other("no such hold"))
+        let guard = self.guards.lock().unwrap().get(text(request, "as")).cloned();
+        guard.ok_or_else(|| self.no_hold(request))
+    }
+
+    /// The error if there is no such hold, or none any more.
+    fn no_hold(&self, request: &Value) -> (&'static str, String) {
+        let released = self.released.lock().unwrap().get(text(request, "as")).cloned();
+        released.map_or_else(|| other("no such hold"), |text| ("not_held", text))
     }
 
     /// The lock of a request, which may be of several lock factories.
@@ -323,8 +330,7 @@ impl Runner {
             let guard = Arc::into_inner(guard).ok_or_else(|| other("the hold is in use"))?;
             return guard.release().map_err(code).map(|()| json!({}));
         }
-        let released = self.released.lock().unwrap().get(name).cloned();
-        Err(released.map_or_else(|| other("no such hold"), |text| ("not_held", text)))
+        Err(self.no_hold(request))
     }
 
     fn crowd(&self, request: &Value) -> Answer {
