@@ -32,7 +32,7 @@ macro_rules! pool {
             /// The same, but `once`: not again if it may have been executed.
             pub $($async)? fn brief(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant, once: bool) -> Answer {
                 let is_long = left(by) >= SHORT - SHORT / 10;
-                let sending = || Ok(Sent { command: command.clone(), by, is_long, once });
+                let sending = || Ok(Sent { command: command.clone(), by, is_long, once, behind: None });
                 let mut answer = self.send(key, by, [true, false], &sending)$($await)*;
                 answer.pooled.take().into_iter().for_each(Pooled::keep);
                 answer
@@ -111,6 +111,10 @@ macro_rules! pool {
                     };
                     let reply = pooled.query(&sent.command, sent.by)$($await)*;
                     *unsure |= reply.as_ref().is_err_and(is_lost);
+                    if let Some(behind) = sent.behind.filter(|_| reply.as_ref().is_err_and(|error| error.is_timeout())) {
+                        pooled.send_behind(&behind);
+                        return (reply, None, sent.is_long);
+                    }
                     // An idle connection that was closed shows nothing about the state of the server.
                     let is_closed = is_stale.is_some() && reply.as_ref().is_err_and(|error| error.is_connection_dropped());
                     if is_closed && !sent.once {
@@ -203,7 +207,7 @@ macro_rules! watch {
             }
 
             $($async)? fn call(&mut self, key: usize, command: Cmd, listen: Duration) -> RedisResult<Value> {
-                let sending = || Ok(Sent { command: command.clone(), by: Instant::now() + listen, is_long: true, once: false });
+                let sending = || Ok(Sent { command: command.clone(), by: Instant::now() + listen, is_long: true, once: false, behind: None });
                 let by = Instant::now() + SHORT;
                 let answer = self.core.pool.call(&self.hold.spec.keys[key], by, false, &sending)$($await)*;
                 self.pooled = answer.pooled;
@@ -353,12 +357,7 @@ macro_rules! release {
             pub(super) $($async)? fn renewed(&self, lease: Option<Duration>) -> Result<()> {
                 let (hold, spec, pool) = (&self.hold, &self.hold.spec, &self.core.pool);
                 spec.check_renewal(lease)?;
-                let mut renewing = loop {
-                    match hold.begin_renewal() {
-                        Some(renewing) => break renewing,
-                        None => sleep(SETTLING)$($await)*,
-                    }
-                };
+                let mut renewing = begin_renewal(hold)$($await)*;
                 hold.check()?;
                 let lease = lease.unwrap_or_else(|| hold.lease());
                 let command = spec.renew(&hold.owner, (!spec.session).then_some(lease));
@@ -413,6 +412,16 @@ macro_rules! release {
                     hold.lost();
                 }
                 spec.read(result?, &self.core.pool.nodes)
+            }
+        }
+
+        /// Begins a renewal when no other one is in progress.
+        pub(super) $($async)? fn begin_renewal(hold: &Hold) -> Renewing<'_> {
+            loop {
+                match hold.begin_renewal() {
+                    Some(renewing) => break renewing,
+                    None => sleep(SETTLING)$($await)*,
+                }
             }
         }
 

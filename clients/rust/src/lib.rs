@@ -18,6 +18,7 @@ mod latch;
 mod lock;
 mod nodes;
 mod queue;
+mod redlock;
 mod settings;
 mod shared;
 mod spec;
@@ -37,6 +38,7 @@ pub use lock::{Factory, Lock};
 pub use queue::{DelayedQueue, Job, Pending};
 /// The version of redis-rs whose types are used here.
 pub use redis;
+pub use redlock::{MajorityLock, RedLock};
 pub use settings::Settings;
 
 /// What most of this crate's functions return.

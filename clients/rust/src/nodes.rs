@@ -87,6 +87,11 @@ impl Nodes {
         }
     }
 
+    /// Whether it is one server.
+    pub fn is_one(&self) -> bool {
+        matches!(self, Self::One(_))
+    }
+
     pub fn has_sentinels(&self) -> bool {
         matches!(self, Self::Many(many) if many.master.is_some())
     }

@@ -399,7 +399,7 @@ macro_rules! queue {
                 }
                 let sending = || {
                     let (command, block) = consumer.take(core.shared.max_block);
-                    Ok(Sent { command, by: Instant::now() + block + SLACK, is_long: true, once: false })
+                    Ok(Sent { command, by: Instant::now() + block + SLACK, is_long: true, once: false, behind: None })
                 };
                 let answer = core.pool.call(key, self.outage.connect_by(&core.shared), false, &sending)$($await)*;
                 answer.pooled.into_iter().for_each(Pooled::keep);

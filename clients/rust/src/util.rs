@@ -144,7 +144,7 @@ impl Call {
     /// Its command.
     pub fn sent(&self, spec: &Spec, owner: &str) -> Sent {
         let by = self.by + spec.replicas_time();
-        Sent { command: spec.acquire(owner, self.block), by, is_long: self.is_long, once: false }
+        Sent { command: spec.acquire(owner, self.block), by, is_long: self.is_long, once: false, behind: None }
     }
 }
 
@@ -156,6 +156,8 @@ pub(crate) struct Sent {
     pub is_long: bool,
     /// Whether it must not be executed twice, so it is not sent again if its connection was lost.
     pub once: bool,
+    /// What is sent behind it, on the same connection, if its reply has not been received in time.
+    pub behind: Option<Cmd>,
 }
 
 /// At most a hundred years: with longer times, clocks overflow.

@@ -23,7 +23,7 @@ fn waits(server: &mut Server, command: &'static str, key: &'static str, owner: &
 macro_rules! tests {
     ($flavour:ident, $test:meta, [$($async:ident)?] [$($await:tt)*]) => {
         mod $flavour {
-            use lock_so::$flavour::{combine, Held, Locks};
+            use lock_so::$flavour::{combine, Held, Locks, RedLock};
             use lock_so::LockInfo;
 
             use super::*;
@@ -162,6 +162,68 @@ macro_rules! tests {
                 assert_eq!(error.to_string(), "members must not be empty");
                 let error = combine([first.lock("a"), first.fair("a")]).lock()$($await)*.unwrap_err();
                 assert_eq!(error.to_string(), "members: a key of one server is in two of them");
+            }
+
+            #[$test]
+            $($async)? fn a_lock_of_a_majority() {
+                let mut servers = [Server::start(), Server::start(), Server::start()];
+                let clients = servers.each_ref().map(|server| server.client.clone());
+                let locks = || clients.iter().map(Locks::new).collect::<Vec<_>>();
+                let (all, others) = (locks(), locks());
+                let lock = RedLock::new(all.clone()).unwrap().lock("a").lease(3 * SECOND);
+                let other = RedLock::new(others).unwrap().lock("a");
+                let guard = lock.lock()$($await)*.unwrap();
+                assert!(guard.token() > 0 && !guard.is_lost());
+                assert!(matches!(other.try_lock()$($await)*, Err(Error::NotAcquired(_))));
+                let error = other.lock_for(SECOND / 5)$($await)*.unwrap_err();
+                assert!(matches!(error, Error::NotAcquired(_)), "{error}");
+                guard.renew_for(2 * SECOND)$($await)*.unwrap();
+                assert!(servers[0].say::<u64>(&["PTTL", "a"]) <= 2000);
+
+                // A server that has lost the lock grants it again.
+                assert_eq!(servers[0].say::<u8>(&["LOCK.FORCE", "a"]), 1);
+                until("the grant", || servers[0].is_held("a").then_some(()));
+                assert!(!guard.is_lost());
+                let token = guard.token();
+                guard.release()$($await)*.unwrap();
+                servers.iter_mut().for_each(|server| server.free("a"));
+
+                // One that does not respond is not needed.
+                let stopped = servers[1].stopped();
+                let guard = lock.lock_for(10 * SECOND)$($await)*.unwrap();
+                assert!(guard.token() > token);
+                drop(stopped);
+                for number in [0, 2] {
+                    assert_eq!(servers[number].say::<u8>(&["LOCK.FORCE", "a"]), 1);
+                }
+                until("the loss", || guard.is_lost().then_some(()));
+                assert!(matches!(guard.release()$($await)*, Err(Error::NotHeld { .. })));
+                servers.iter_mut().for_each(|server| server.free("a"));
+
+                let error = RedLock::new(all[..2].to_vec()).unwrap_err();
+                assert_eq!(error.to_string(), "servers: RedLock needs at least three, not 2");
+                let twice = RedLock::new([all[0].clone(), all[1].clone(), Locks::new(&servers[0].client)]).unwrap();
+                let error = twice.lock("a").lock()$($await)*.unwrap_err();
+                assert!(error.to_string().ends_with("are the same server"), "{error}");
+                let port = servers[0].port().to_string();
+                servers[2].say::<()>(&["REPLICAOF", "127.0.0.1", &port]);
+                let replica = RedLock::new(locks()).unwrap();
+                let error = replica.lock("a").lock()$($await)*.unwrap_err();
+                assert!(error.to_string().ends_with("is a replica"), "{error}");
+            }
+
+            #[$test]
+            $($async)? fn a_majority_that_cannot_be_reached() {
+                let servers = [Server::start()];
+                let gone = || Settings::single(&redis::Client::open("redis://127.0.0.1:1/").unwrap());
+                let locks = [
+                    Locks::new(&servers[0].client),
+                    Locks::new(gone().connect_timeout(SECOND)),
+                    Locks::new(gone().connect_timeout(SECOND)),
+                ];
+                let lock = RedLock::new(locks).unwrap().lock("a");
+                assert!(matches!(lock.try_lock()$($await)*, Err(Error::Connection { .. })));
+                assert!(matches!(lock.lock_for(SECOND / 5)$($await)*, Err(Error::NotAcquired(_))));
             }
 
             #[$test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lock_so::aio::{combine, Combined, Guard, Held, Lock, Locks};
+use lock_so::aio::{combine, Combined, Guard, Held, Lock, Locks, MajorityGuard, MajorityLock, RedLock};
 use lock_so::Job;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
@@ -20,7 +20,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::words::{
     answer, code, command, informed, is_in, is_read, library, lock, millis, number, other, pending, queue,
 };
-use crate::words::{lost_event, members, with_own_keys, Answer, Random, CLOSING, SETTLING};
+use crate::words::{lost_event, majority, members, with_own_keys, Answer, Random, CLOSING, SETTLING};
 use crate::words::{refuse_negative, released_before, reply, say, say_job, sentinel, settings, text, urls};
 
 /// A connection as a user would have it.
@@ -43,22 +43,32 @@ impl Own {
 enum Wanted {
     One(Lock),
     All(Combined),
+    Majority(MajorityLock),
+}
+
+/// What it acquires.
+enum Acquired {
+    Guard(Guard),
+    Majority(MajorityGuard),
 }
 
 impl Wanted {
-    async fn lock(&self) -> lock_so::Result<Guard> {
+    async fn lock(&self) -> lock_so::Result<Acquired> {
         match self {
-            Self::One(lock) => lock.lock().await,
-            Self::All(lock) => lock.lock().await,
+            Self::One(lock) => lock.lock().await.map(Acquired::Guard),
+            Self::All(lock) => lock.lock().await.map(Acquired::Guard),
+            Self::Majority(lock) => lock.lock().await.map(Acquired::Majority),
         }
     }
 
-    async fn lock_for(&self, time: Duration) -> lock_so::Result<Guard> {
+    async fn lock_for(&self, time: Duration) -> lock_so::Result<Acquired> {
         match self {
-            Self::One(lock) if time.is_zero() => lock.try_lock().await,
-            Self::One(lock) => lock.lock_for(time).await,
-            Self::All(lock) if time.is_zero() => lock.try_lock().await,
-            Self::All(lock) => lock.lock_for(time).await,
+            Self::One(lock) if time.is_zero() => lock.try_lock().await.map(Acquired::Guard),
+            Self::One(lock) => lock.lock_for(time).await.map(Acquired::Guard),
+            Self::All(lock) if time.is_zero() => lock.try_lock().await.map(Acquired::Guard),
+            Self::All(lock) => lock.lock_for(time).await.map(Acquired::Guard),
+            Self::Majority(lock) if time.is_zero() => lock.try_lock().await.map(Acquired::Majority),
+            Self::Majority(lock) => lock.lock_for(time).await.map(Acquired::Majority),
         }
     }
 
@@ -67,6 +77,7 @@ impl Wanted {
         match self {
             Self::One(lock) => Self::One(lock.on_lost(event)),
             Self::All(lock) => Self::All(lock.on_lost(event)),
+            Self::Majority(lock) => Self::Majority(lock.on_lost(event)),
         }
     }
 
@@ -75,14 +86,52 @@ impl Wanted {
         match self {
             Self::One(lock) => released_before(lock),
             Self::All(lock) => released_before(lock),
+            Self::Majority(lock) => released_before(lock),
         }
     }
 }
 
-/// The answer to `acquire`.
-fn acquired(guard: &Guard) -> Value {
-    let owners: Vec<&str> = guard.holds().iter().map(Held::owner).collect();
-    json!({"owner": guard.owner(), "token": guard.token(), "owners": owners})
+impl Acquired {
+    /// The answer to `acquire`.
+    fn fields(&self) -> Value {
+        match self {
+            Self::Guard(guard) => {
+                let owners: Vec<&str> = guard.holds().iter().map(Held::owner).collect();
+                json!({"owner": guard.owner(), "token": guard.token(), "owners": owners})
+            }
+            Self::Majority(guard) => json!({"owner": guard.owner(), "token": guard.token()}),
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        match self {
+            Self::Guard(guard) => guard.is_lost(),
+            Self::Majority(guard) => guard.is_lost(),
+        }
+    }
+
+    async fn lost(&self) {
+        match self {
+            Self::Guard(guard) => guard.lost().await,
+            Self::Majority(guard) => guard.lost().await,
+        }
+    }
+
+    async fn renew(&self, lease: Option<Duration>) -> lock_so::Result<()> {
+        match (self, lease) {
+            (Self::Guard(guard), None) => guard.renew().await,
+            (Self::Guard(guard), Some(lease)) => guard.renew_for(lease).await,
+            (Self::Majority(guard), None) => guard.renew().await,
+            (Self::Majority(guard), Some(lease)) => guard.renew_for(lease).await,
+        }
+    }
+
+    async fn release(self) -> lock_so::Result<()> {
+        match self {
+            Self::Guard(guard) => guard.release().await,
+            Self::Majority(guard) => guard.release().await,
+        }
+    }
 }
 
 struct User {
@@ -96,7 +145,7 @@ struct User {
 #[derive(Default)]
 struct Runner {
     users: Mutex<HashMap<String, Arc<User>>>,
-    guards: Mutex<HashMap<String, Arc<Guard>>>,
+    guards: Mutex<HashMap<String, Arc<Acquired>>>,
     /// What a second release of each hold answers.
     released: Mutex<HashMap<String, String>>,
     waits: Mutex<HashMap<String, AbortHandle>>,
@@ -185,14 +234,12 @@ impl Runner {
             }
             "renew" => {
                 let guard = self.guard(request)?;
-                let renewed = match millis(&request["lease_ms"]) {
-                    Some(lease) => guard.renew_for(lease).await,
-                    None => guard.renew().await,
-                };
+                let renewed = guard.renew(millis(&request["lease_ms"])).await;
                 renewed.map_err(code).map(|()| json!({}))
             }
             "guard" => {
-                let guarded = self.guard(request)?.guard::<redis::Value>(&command(request)).await;
+                let Acquired::Guard(guard) = &*self.guard(request)? else { return Err(other("no command there")) };
+                let guarded = guard.guard::<redis::Value>(&command(request)).await;
                 guarded.map_err(code).map(|guarded| json!({"reply": reply(&guarded)}))
             }
             "latch_set" => {
@@ -287,7 +334,7 @@ impl Runner {
         Ok(json!({}))
     }
 
-    fn guard(&self, request: &Value) -> Result<Arc<Guard>, (&'static str, String)> {
+    fn guard(&self, request: &Value) -> Result<Arc<Acquired>, (&'static str, String)> {
         let guard = self.guards.lock().unwrap().get(text(request, "as")).cloned();
         guard.ok_or_else(|| self.no_hold(request))
     }
@@ -303,6 +350,12 @@ impl Runner {
         let one = |of: &Value| Ok(lock(&self.user(of)?.locks, &of["lock"]));
         Ok(match text(&request["lock"], "kind") {
             "combine" => Wanted::All(combine(members(request).map(one).collect::<Result<Vec<_>, _>>()?)),
+            "redlock" => {
+                let servers = request["lock"]["on"].as_array().into_iter().flatten();
+                let locks = servers.map(|on| Ok(self.user(&json!({"on": on}))?.locks.clone()));
+                let redlock = RedLock::new(locks.collect::<Result<Vec<_>, (&'static str, String)>>()?).map_err(code)?;
+                Wanted::Majority(majority(&redlock, &request["lock"]))
+            }
             _ => Wanted::One(one(request)?),
         })
     }
@@ -338,7 +391,7 @@ impl Runner {
             return Err(not_reentrant());
         }
         let guard = wait(&lock, &request["wait_ms"]).await?;
-        let (name, fields) = (text(request, "as"), acquired(&guard));
+        let (name, fields) = (text(request, "as"), guard.fields());
         self.released.lock().unwrap().insert(name.into(), lock.released_before());
         self.guards.lock().unwrap().insert(name.into(), guard.into());
         Ok(fields)
@@ -467,7 +520,7 @@ fn not_reentrant() -> (&'static str, String) {
     ("bad_option", "reentrant: a lock of tasks cannot be".into())
 }
 
-async fn wait(lock: &Wanted, wait: &Value) -> Result<Guard, (&'static str, String)> {
+async fn wait(lock: &Wanted, wait: &Value) -> Result<Acquired, (&'static str, String)> {
     match millis(wait) {
         None => lock.lock().await,
         Some(time) => lock.lock_for(time).await,

@@ -7,7 +7,7 @@ use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lock_so::sync::{combine, Cancel, Combined, Guard, Held, Lock, Locks};
+use lock_so::sync::{combine, Cancel, Combined, Guard, Held, Lock, Locks, MajorityGuard, MajorityLock, RedLock};
 use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::{cmd, Client, Cmd, Connection, FromRedisValue, RedisResult};
 use serde_json::{json, Value};
@@ -15,7 +15,7 @@ use serde_json::{json, Value};
 use crate::words::{
     answer, code, command, informed, is_in, is_read, library, lock, millis, number, other, pending, queue,
 };
-use crate::words::{lost_event, members, with_own_keys, Answer, Random, CLOSING, SETTLING};
+use crate::words::{lost_event, majority, members, with_own_keys, Answer, Random, CLOSING, SETTLING};
 use crate::words::{refuse_negative, released_before, reply, say, say_job, sentinel, settings, text, urls};
 
 /// A connection as a user would have it.
@@ -38,22 +38,32 @@ impl Own {
 enum Wanted {
     One(Lock),
     All(Combined),
+    Majority(MajorityLock),
+}
+
+/// What it acquires.
+enum Acquired {
+    Guard(Guard),
+    Majority(MajorityGuard),
 }
 
 impl Wanted {
-    fn lock(&self) -> lock_so::Result<Guard> {
+    fn lock(&self) -> lock_so::Result<Acquired> {
         match self {
-            Self::One(lock) => lock.lock(),
-            Self::All(lock) => lock.lock(),
+            Self::One(lock) => lock.lock().map(Acquired::Guard),
+            Self::All(lock) => lock.lock().map(Acquired::Guard),
+            Self::Majority(lock) => lock.lock().map(Acquired::Majority),
         }
     }
 
-    fn lock_for(&self, time: Duration) -> lock_so::Result<Guard> {
+    fn lock_for(&self, time: Duration) -> lock_so::Result<Acquired> {
         match self {
-            Self::One(lock) if time.is_zero() => lock.try_lock(),
-            Self::One(lock) => lock.lock_for(time),
-            Self::All(lock) if time.is_zero() => lock.try_lock(),
-            Self::All(lock) => lock.lock_for(time),
+            Self::One(lock) if time.is_zero() => lock.try_lock().map(Acquired::Guard),
+            Self::One(lock) => lock.lock_for(time).map(Acquired::Guard),
+            Self::All(lock) if time.is_zero() => lock.try_lock().map(Acquired::Guard),
+            Self::All(lock) => lock.lock_for(time).map(Acquired::Guard),
+            Self::Majority(lock) if time.is_zero() => lock.try_lock().map(Acquired::Majority),
+            Self::Majority(lock) => lock.lock_for(time).map(Acquired::Majority),
         }
     }
 
@@ -62,6 +72,7 @@ impl Wanted {
         match self {
             Self::One(lock) => Self::One(lock.on_lost(event)),
             Self::All(lock) => Self::All(lock.on_lost(event)),
+            Self::Majority(lock) => Self::Majority(lock.on_lost(event)),
         }
     }
 
@@ -70,6 +81,7 @@ impl Wanted {
         match self {
             Self::One(lock) => released_before(lock),
             Self::All(lock) => released_before(lock),
+            Self::Majority(lock) => released_before(lock),
         }
     }
 
@@ -77,14 +89,52 @@ impl Wanted {
         match self {
             Self::One(lock) => Self::One(lock.cancelled_by(cancel)),
             Self::All(lock) => Self::All(lock.cancelled_by(cancel)),
+            Self::Majority(lock) => Self::Majority(lock.cancelled_by(cancel)),
         }
     }
 }
 
-/// The answer to `acquire`.
-fn acquired(guard: &Guard) -> Value {
-    let owners: Vec<&str> = guard.holds().iter().map(Held::owner).collect();
-    json!({"owner": guard.owner(), "token": guard.token(), "owners": owners})
+impl Acquired {
+    /// The answer to `acquire`.
+    fn fields(&self) -> Value {
+        match self {
+            Self::Guard(guard) => {
+                let owners: Vec<&str> = guard.holds().iter().map(Held::owner).collect();
+                json!({"owner": guard.owner(), "token": guard.token(), "owners": owners})
+            }
+            Self::Majority(guard) => json!({"owner": guard.owner(), "token": guard.token()}),
+        }
+    }
+
+    fn owner(&self) -> &str {
+        match self {
+            Self::Guard(guard) => guard.owner(),
+            Self::Majority(guard) => guard.owner(),
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        match self {
+            Self::Guard(guard) => guard.is_lost(),
+            Self::Majority(guard) => guard.is_lost(),
+        }
+    }
+
+    fn renew(&self, lease: Option<Duration>) -> lock_so::Result<()> {
+        match (self, lease) {
+            (Self::Guard(guard), None) => guard.renew(),
+            (Self::Guard(guard), Some(lease)) => guard.renew_for(lease),
+            (Self::Majority(guard), None) => guard.renew(),
+            (Self::Majority(guard), Some(lease)) => guard.renew_for(lease),
+        }
+    }
+
+    fn release(self) -> lock_so::Result<()> {
+        match self {
+            Self::Guard(guard) => guard.release(),
+            Self::Majority(guard) => guard.release(),
+        }
+    }
 }
 
 struct User {
@@ -98,7 +148,7 @@ struct User {
 #[derive(Default)]
 struct Runner {
     users: Mutex<HashMap<String, Arc<User>>>,
-    guards: Mutex<HashMap<String, Arc<Guard>>>,
+    guards: Mutex<HashMap<String, Arc<Acquired>>>,
     /// What a second release of each hold answers.
     released: Mutex<HashMap<String, String>>,
     waits: Mutex<HashMap<String, Cancel>>,
@@ -185,14 +235,12 @@ impl Runner {
             "force" => Ok(json!({"forced": lock(&self.user(request)?.locks, &request["lock"]).force().map_err(code)?})),
             "renew" => {
                 let guard = self.guard(request)?;
-                let renewed = match millis(&request["lease_ms"]) {
-                    Some(lease) => guard.renew_for(lease),
-                    None => guard.renew(),
-                };
+                let renewed = guard.renew(millis(&request["lease_ms"]));
                 renewed.map_err(code).map(|()| json!({}))
             }
             "guard" => {
-                let guarded = self.guard(request)?.guard::<redis::Value>(&command(request));
+                let Acquired::Guard(guard) = &*self.guard(request)? else { return Err(other("no command there")) };
+                let guarded = guard.guard::<redis::Value>(&command(request));
                 guarded.map_err(code).map(|guarded| json!({"reply": reply(&guarded)}))
             }
             "latch_wait" => self.latch_wait(request),
@@ -244,7 +292,7 @@ impl Runner {
         Ok(json!({}))
     }
 
-    fn guard(&self, request: &Value) -> Result<Arc<Guard>, (&'static str, String)> {
+    fn guard(&self, request: &Value) -> Result<Arc<Acquired>, (&'static str, String)> {
         let guard = self.guards.lock().unwrap().get(text(request, "as")).cloned();
         guard.ok_or_else(|| self.no_hold(request))
     }
@@ -260,6 +308,12 @@ impl Runner {
         let one = |of: &Value| Ok(entered(lock(&self.user(of)?.locks, &of["lock"]), of));
         Ok(match text(&request["lock"], "kind") {
             "combine" => Wanted::All(combine(members(request).map(one).collect::<Result<Vec<_>, _>>()?)),
+            "redlock" => {
+                let servers = request["lock"]["on"].as_array().into_iter().flatten();
+                let locks = servers.map(|on| Ok(self.user(&json!({"on": on}))?.locks.clone()));
+                let redlock = RedLock::new(locks.collect::<Result<Vec<_>, (&'static str, String)>>()?).map_err(code)?;
+                Wanted::Majority(majority(&redlock, &request["lock"]))
+            }
             _ => Wanted::One(one(request)?),
         })
     }
@@ -274,7 +328,7 @@ impl Runner {
         let result = wait(&lock, &request["wait_ms"]);
         self.waits.lock().unwrap().remove(name);
         let guard = result?;
-        let fields = acquired(&guard);
+        let fields = guard.fields();
         self.released.lock().unwrap().insert(name.into(), lock.released_before());
         self.guards.lock().unwrap().insert(name.into(), guard.into());
         Ok(fields)
@@ -459,7 +513,7 @@ fn entered(lock: Lock, request: &Value) -> Lock {
     }
 }
 
-fn wait(lock: &Wanted, wait: &Value) -> Result<Guard, (&'static str, String)> {
+fn wait(lock: &Wanted, wait: &Value) -> Result<Acquired, (&'static str, String)> {
     match millis(wait) {
         None => lock.lock(),
         Some(time) => lock.lock_for(time),

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use lock_so::{DelayedQueue, Error, Factory, Job, Lock, LockInfo, Pending, Settings};
+use lock_so::{DelayedQueue, Error, Factory, Job, Lock, LockInfo, MajorityLock, Pending, RedLock, Settings};
 use redis::sentinel::{SentinelClient, SentinelServerType};
 use redis::{Client, Cmd};
 use serde_json::{json, Value};
@@ -270,6 +270,18 @@ pub fn lost_event(request: &Value) -> Option<impl Fn() + Send + Sync + 'static> 
         say(&event);
         assert!(!fails, "the callback fails");
     })
+}
+
+/// The lock of more than half of these servers.
+pub fn majority<C>(redlock: &RedLock<C>, wanted: &Value) -> MajorityLock<C> {
+    let mut lock = redlock.lock(wanted["keys"][0].as_str().unwrap_or_default());
+    if let Some(lease) = millis(&wanted["lease_ms"]) {
+        lock = lock.lease(lease);
+    }
+    if wanted["renew"] == false {
+        lock = lock.no_renewal();
+    }
+    lock
 }
 
 /// The members of a combined lock, each like a request of its own.

@@ -14,7 +14,7 @@ use super::keep::Watch;
 use super::pool::Pooled;
 use super::Core;
 use crate::combined::worse;
-use crate::hold::{Ended, Hold, OnLost};
+use crate::hold::{Ended, Hold, OnLost, Renewing};
 use crate::shared::SETTLING;
 use crate::spec::Spec;
 use crate::util::{is_not_held, judge, Pause, Verdict, REQUEST, SHORT};
@@ -143,7 +143,7 @@ impl Held {
 }
 
 /// The function that is called on a loss: it completes the futures, and calls the user's callback.
-fn reporting(lost: Arc<watch::Sender<bool>>, on_lost: Option<OnLost>) -> OnLost {
+pub(super) fn reporting(lost: Arc<watch::Sender<bool>>, on_lost: Option<OnLost>) -> OnLost {
     Arc::new(move || {
         lost.send_replace(true);
         on_lost.iter().for_each(|call| call());

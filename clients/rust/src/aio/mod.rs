@@ -28,6 +28,7 @@ mod combined;
 mod guard;
 mod keep;
 mod pool;
+mod redlock;
 mod request;
 
 use std::collections::HashMap;
@@ -46,6 +47,7 @@ use tokio::time::sleep;
 pub use beside::{DelayedQueue, Latch};
 pub use combined::{combine, Combined};
 pub use guard::{Guard, Held};
+pub use redlock::{MajorityGuard, MajorityLock, RedLock};
 
 use crate::info::LockInfo;
 use crate::lock::Factory;

@@ -44,6 +44,12 @@ impl Pooled {
         let reply = timeout_at(by.into(), command.query_async(&mut self.connection)).await;
         reply.unwrap_or_else(|_| Err(timed_out()))
     }
+
+    /// Sends a command behind one that has no reply yet, and then closes the connection.
+    fn send_behind(mut self, command: &Cmd) {
+        let command = command.clone();
+        tokio::spawn(async move { self.query(&command, Instant::now() + SHORT).await });
+    }
 }
 
 crate::both::pool!([async] [.await]);

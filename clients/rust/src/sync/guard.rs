@@ -9,7 +9,7 @@ use redis::{Cmd, FromRedisValue};
 use super::pool::Pooled;
 use super::{watch, Core};
 use crate::combined::worse;
-use crate::hold::{Ended, Hold};
+use crate::hold::{Ended, Hold, Renewing};
 use crate::shared::SETTLING;
 use crate::util::{capped, is_not_held, judge, left, Pause, Verdict, REQUEST, SHORT};
 use crate::{Error, Result};

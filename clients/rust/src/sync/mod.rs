@@ -19,6 +19,7 @@ mod cancel;
 mod combined;
 mod guard;
 mod pool;
+mod redlock;
 mod reentry;
 mod request;
 mod watch;
@@ -33,6 +34,7 @@ pub use beside::{DelayedQueue, Latch};
 pub use cancel::Cancel;
 pub use combined::{combine, Combined};
 pub use guard::{Guard, Held};
+pub use redlock::{MajorityGuard, MajorityLock, RedLock};
 
 use crate::info::LockInfo;
 use crate::lock::Factory;

@@ -48,6 +48,11 @@ impl Pooled {
         }
         command.query(&mut self.connection)
     }
+
+    /// Sends a command behind one that has no reply yet, and closes the connection.
+    fn send_behind(mut self, command: &Cmd) {
+        let _ = self.connection.send_packed_command(&command.get_packed_command());
+    }
 }
 
 crate::both::pool!([] []);

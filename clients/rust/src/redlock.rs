@@ -1,0 +1,798 @@
+//! RedLock: a lock that more than half of several independent servers have granted. `docs/redlock.md` has the algorithm, and
+//! what it cannot promise.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::{cmd, from_redis_value_ref, Cmd, RedisError, Value};
+use uuid::Uuid;
+
+use crate::lock::{Factory, Lock};
+use crate::spec::{new_owner, Kind, Spec};
+use crate::util::{locked, timed_out};
+use crate::{Error, Result};
+
+/// Independent servers, of which more than half must grant a lock.
+///
+/// There must be at least three, with the settings of `docs/redlock.md`. No cluster, no Sentinels and no replica may be
+/// among them, and no server twice.
+pub struct RedLock<C> {
+    pub(crate) servers: Arc<Servers<C>>,
+}
+
+/// A lock of a [`RedLock`], which can be acquired any number of times. It is fenced.
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct MajorityLock<C> {
+    pub(crate) servers: Arc<Servers<C>>,
+    /// Its settings.
+    pub(crate) lock: Lock<C>,
+}
+
+impl<C> Clone for RedLock<C> {
+    fn clone(&self) -> Self {
+        Self { servers: self.servers.clone() }
+    }
+}
+
+impl<C> Clone for MajorityLock<C> {
+    fn clone(&self) -> Self {
+        Self { servers: self.servers.clone(), lock: self.lock.clone() }
+    }
+}
+
+impl<C> fmt::Debug for RedLock<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedLock({} servers)", self.servers.all.len())
+    }
+}
+
+impl<C> fmt::Debug for MajorityLock<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock.fmt(f)
+    }
+}
+
+impl<C> RedLock<C> {
+    /// A lock with one holder. Its lease is 10 seconds by default.
+    pub fn lock(&self, key: impl AsRef<[u8]>) -> MajorityLock<C> {
+        let lock = self.servers.all[0].make(Kind::Lock, vec![key.as_ref().to_vec()]);
+        MajorityLock { servers: self.servers.clone(), lock: lock.fenced().lease(Duration::from_secs(10)) }
+    }
+}
+
+impl<C> MajorityLock<C> {
+    /// How long the lock stays held after its holder died; 10 seconds by default. It is renewed after each third of it.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lock = self.lock.lease(lease);
+        self
+    }
+
+    /// Turns renewal off: the hold ends when its lease expires.
+    pub fn no_renewal(mut self) -> Self {
+        self.lock = self.lock.no_renewal();
+        self
+    }
+
+    /// Calls this function once when the lock is lost: when a renewal shows that, or when the lease expires.
+    pub fn on_lost(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
+        self.lock.on_lost = Some(Arc::new(call));
+        self
+    }
+}
+
+/// The servers, and what they have said about themselves.
+pub(crate) struct Servers<C> {
+    pub all: Vec<Factory<C>>,
+    known: Mutex<Vec<Option<Identity>>>,
+    /// Whether all were requested to identify themselves, and none was refused.
+    pub are_checked: AtomicBool,
+}
+
+impl<C> Servers<C> {
+    pub fn new(all: Vec<Factory<C>>) -> Result<Arc<Self>> {
+        if all.len() < 3 {
+            let text = format!("servers: RedLock needs at least three, not {}", all.len());
+            return Err(Error::InvalidOption { lock: "RedLock".into(), text });
+        }
+        let known = Mutex::new(vec![None; all.len()]);
+        Ok(Arc::new(Self { all, known, are_checked: AtomicBool::new(false) }))
+    }
+
+    /// How many are more than half of them.
+    pub fn majority(&self) -> usize {
+        self.all.len() / 2 + 1
+    }
+
+    pub fn is_known(&self, number: usize) -> bool {
+        locked(&self.known)[number].is_some()
+    }
+
+    /// The next connection may lead to another server.
+    pub fn forget(&self, number: usize) {
+        locked(&self.known)[number] = None;
+    }
+
+    /// Stores what a server has said. Refuses one that would fail together with another one, or be counted twice.
+    pub fn learn(&self, number: usize, identity: Identity, name: impl Fn(usize) -> String) -> Result<()> {
+        let mut known = locked(&self.known);
+        let others = known.iter().enumerate().filter(|(other, _)| *other != number);
+        let conflict = others.filter_map(|(other, known)| Some((other, identity.conflict(known.as_ref()?)?))).next();
+        let text = match conflict {
+            _ if !identity.is_master => format!("{} is a replica", name(number)),
+            Some((other, text)) => format!("{} and {} {text}", name(other.min(number)), name(other.max(number))),
+            None => {
+                known[number] = Some(identity);
+                return Ok(());
+            }
+        };
+        Err(Error::InvalidOption { lock: "RedLock".into(), text: format!("servers: {text}") })
+    }
+}
+
+/// Who a server is.
+#[derive(Clone, Default)]
+pub(crate) struct Identity {
+    /// Missing if the user may not request it.
+    run_id: Option<String>,
+    is_master: bool,
+    /// The ids of the nodes of its cluster.
+    nodes: Vec<String>,
+}
+
+impl Identity {
+    /// From the replies to [`Identity::questions`].
+    pub fn of(replies: [Option<Value>; 3]) -> Self {
+        let text = |reply: &Option<Value>| reply.as_ref().and_then(|reply| from_redis_value_ref::<String>(reply).ok());
+        let [info, role, nodes] = &replies;
+        let run_id =
+            text(info).and_then(|info| info.lines().find_map(|line| line.strip_prefix("run_id:").map(str::to_string)));
+        let role = role.as_ref().and_then(|role| from_redis_value_ref::<Vec<Value>>(role).ok()?.into_iter().next());
+        let nodes = text(nodes).unwrap_or_default();
+        let ids = nodes.lines().filter_map(|line| line.split(' ').next()).map(str::to_string);
+        Self { run_id, is_master: text(&role).is_none_or(|role| role == "master"), nodes: ids.collect() }
+    }
+
+    pub fn questions() -> [Cmd; 3] {
+        let (mut info, mut nodes) = (cmd("INFO"), cmd("CLUSTER"));
+        info.arg("server");
+        nodes.arg("NODES");
+        [info, cmd("ROLE"), nodes]
+    }
+
+    fn conflict(&self, other: &Self) -> Option<&'static str> {
+        if self.run_id.is_some() && self.run_id == other.run_id {
+            return Some("are the same server");
+        }
+        self.nodes.iter().any(|id| other.nodes.contains(id)).then_some("are nodes of one cluster")
+    }
+}
+
+/// What all servers are requested to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// To say who they are, which precedes the other requests on a new connection, too.
+    Identify,
+    Acquire,
+    /// With this lease. A server that has lost the lock is requested to grant it again.
+    Renew(Duration),
+    Release,
+}
+
+/// The answer of one server.
+pub(crate) enum Vote {
+    /// It has granted, renewed or released the lock. After an acquisition: with this token.
+    Yes(u64),
+    /// Another client holds the lock, or this one does not.
+    No,
+    /// It had lost the lock, and has granted it again.
+    Regained,
+    /// It refuses the command.
+    Refused(RedisError),
+    /// It has not replied, or is not ready.
+    Missing(RedisError),
+    /// It must not be one of the servers.
+    Invalid(Error),
+}
+
+/// One owner, its requests and what the servers have granted.
+pub(crate) struct Party<C> {
+    pub servers: Arc<Servers<C>>,
+    pub spec: Arc<Spec>,
+    pub owner: String,
+    /// Which servers have a request that has no reply yet: they get no other one.
+    pub busy: Arc<Vec<AtomicBool>>,
+    seats: Mutex<Seats>,
+}
+
+#[derive(Default)]
+struct Seats {
+    /// Which servers have held the lock all the time.
+    counting: Vec<bool>,
+    /// Which servers were requested to grant it, and have answered.
+    answered: Vec<bool>,
+    is_given_up: bool,
+}
+
+impl<C> Party<C> {
+    pub fn new(servers: &Arc<Servers<C>>, spec: &Arc<Spec>, busy: &Arc<Vec<AtomicBool>>) -> Arc<Self> {
+        let none = vec![false; servers.all.len()];
+        let seats = Mutex::new(Seats { counting: none.clone(), answered: none, is_given_up: false });
+        let (servers, spec, busy) = (servers.clone(), spec.clone(), busy.clone());
+        Arc::new(Self { servers, spec, owner: new_owner(), busy, seats })
+    }
+
+    /// Begins a request to this server, unless it has another one.
+    pub fn occupies(&self, number: usize) -> bool {
+        !self.busy[number].swap(true, Ordering::SeqCst)
+    }
+
+    /// A server has answered a request for the lock. Returns whether the request was given up meanwhile.
+    pub fn answered(&self, number: usize) -> bool {
+        let mut seats = locked(&self.seats);
+        seats.answered[number] = true;
+        seats.is_given_up
+    }
+
+    /// From now on, late answers are followed by a release. Returns the servers that have answered.
+    pub fn give_up(&self) -> Vec<usize> {
+        let mut seats = locked(&self.seats);
+        seats.is_given_up = true;
+        (0..seats.answered.len()).filter(|&number| seats.answered[number]).collect()
+    }
+
+    /// The token, if these servers have granted the lock, and they are a majority.
+    pub fn elected(&self, votes: &[Option<Vote>]) -> Option<u64> {
+        let token = |vote: &Option<Vote>| match vote {
+            Some(Vote::Yes(token)) => Some(*token),
+            _ => None,
+        };
+        let granted: Vec<bool> = votes.iter().map(|vote| token(vote).is_some()).collect();
+        let is_majority = granted.iter().filter(|granted| **granted).count() >= self.servers.majority();
+        locked(&self.seats).counting = granted;
+        votes.iter().filter_map(token).max().filter(|_| is_majority)
+    }
+
+    /// Whether a majority that has held the lock all the time has renewed it; `None`: there is no such majority any more.
+    /// A server that had lost it counts after a renewal by a majority without it.
+    pub fn renewed(&self, votes: &[Option<Vote>]) -> Option<bool> {
+        let mut seats = locked(&self.seats);
+        let is = |vote: &Option<Vote>| matches!(vote, Some(Vote::Yes(_)));
+        for (counts, vote) in seats.counting.iter_mut().zip(votes) {
+            *counts &= !matches!(vote, Some(Vote::No | Vote::Regained));
+        }
+        let count = |seats: &Seats| seats.counting.iter().filter(|counts| **counts).count();
+        let renewed = seats.counting.iter().zip(votes).filter(|(counts, vote)| **counts && is(vote)).count();
+        if count(&seats) < self.servers.majority() {
+            return None;
+        }
+        let is_renewed = renewed >= self.servers.majority();
+        if is_renewed {
+            seats.counting.iter_mut().zip(votes).for_each(|(counts, vote)| *counts |= is(vote));
+        }
+        Some(is_renewed)
+    }
+}
+
+/// How long each server has to reply, so that dead ones do not use up the lease.
+pub(crate) fn reply_time(lease: Duration) -> Duration {
+    (lease / 20).clamp(Duration::from_millis(20), Duration::from_secs(1))
+}
+
+/// How much earlier a lease ends here than there: clocks differ, and leases end at a whole millisecond.
+pub(crate) fn drift(lease: Duration) -> Duration {
+    lease / 100 + Duration::from_millis(2)
+}
+
+/// The pause after a round that has failed: random, so that two clients do not fail together again.
+pub(crate) fn random_pause() -> Duration {
+    Duration::from_millis(20 + (Uuid::new_v4().as_u128() % 181) as u64)
+}
+
+/// The error of these votes: `Err` if the servers that refuse leave no majority, or one must not be among them; otherwise
+/// that of a server that has not replied, if those that have are no majority.
+pub(crate) fn judged(votes: Vec<Option<Vote>>, majority: usize) -> std::result::Result<Option<RedisError>, Fault> {
+    let (total, mut refused, mut missing) = (votes.len(), Vec::new(), Vec::new());
+    let mut silent = 0;
+    for vote in votes {
+        match vote {
+            Some(Vote::Invalid(error)) => return Err(Fault::Invalid(error)),
+            Some(Vote::Refused(error)) => refused.push(error),
+            Some(Vote::Missing(error)) => missing.push(error),
+            None => silent += 1,
+            Some(_) => {}
+        }
+    }
+    if refused.len() > total - majority {
+        return Err(Fault::Refused(refused.remove(0)));
+    }
+    let replied = total - missing.len() - silent;
+    Ok((replied < majority).then(|| missing.pop().unwrap_or_else(timed_out)))
+}
+
+/// How the pause of a keeper has ended.
+pub(crate) enum Paused {
+    Due,
+    /// The lease has changed.
+    Woken,
+    /// The guard has ended.
+    Ended,
+}
+
+/// Why there can be no majority.
+pub(crate) enum Fault {
+    Invalid(Error),
+    Refused(RedisError),
+}
+
+/// The requests to all servers, and the guard of what they have granted.
+macro_rules! redlock {
+    ([$($async:ident)?] [$($await:tt)*]) => {
+        impl RedLock {
+            /// The locks of these servers: at least three.
+            ///
+            /// # Errors
+            ///
+            /// [`InvalidOption`](Error::InvalidOption). Whether the servers are different ones is checked when a lock is
+            /// acquired.
+            pub fn new(servers: impl IntoIterator<Item = Locks>) -> Result<Self> {
+                let all: Vec<Locks> = servers.into_iter().collect();
+                if all.iter().any(|locks| !locks.core.pool.nodes.is_one()) {
+                    let text = String::from("servers: a cluster or a master of Sentinels cannot be one of RedLock's");
+                    return Err(Error::InvalidOption { lock: "RedLock".into(), text });
+                }
+                Ok(Self { servers: Servers::new(all)? })
+            }
+        }
+
+        impl MajorityLock {
+            /// Acquires the lock, and waits for it without a limit. There is no queue: it is requested again after random
+            /// pauses.
+            ///
+            /// # Errors
+            ///
+            /// [`InvalidOption`](Error::InvalidOption), also if two of the servers are the same, or one is a replica;
+            /// [`Connection`](Error::Connection) if no majority has replied for
+            /// [`Settings::connect_timeout`](crate::Settings::connect_timeout); the error of the servers, if so many
+            /// refuse that there is no majority; [`Closed`](Error::Closed) if one of the factories is closed; in threads,
+            /// [`Cancelled`](Error::Cancelled).
+            pub $($async)? fn lock(&self) -> Result<MajorityGuard> {
+                self.acquire(Wait::forever())$($await)*
+            }
+
+            /// Acquires the lock if a majority grants it now.
+            ///
+            /// # Errors
+            ///
+            /// [`NotAcquired`](Error::NotAcquired) if it does not; those of [`lock`](Self::lock).
+            pub $($async)? fn try_lock(&self) -> Result<MajorityGuard> {
+                self.acquire(Wait::at_most(Duration::ZERO))$($await)*
+            }
+
+            /// Acquires the lock, and waits for it for this time at most.
+            ///
+            /// # Errors
+            ///
+            /// [`NotAcquired`](Error::NotAcquired) if no majority has granted it in time; those of [`lock`](Self::lock).
+            pub $($async)? fn lock_for(&self, time: Duration) -> Result<MajorityGuard> {
+                self.acquire(Wait::at_most(time))$($await)*
+            }
+
+            $($async)? fn acquire(&self, wait: Wait) -> Result<MajorityGuard> {
+                let (servers, spec) = (&self.servers, Arc::new(self.lock.spec.clone()));
+                let busy = Arc::new(servers.all.iter().map(|_| AtomicBool::new(false)).collect());
+                let nodes = &servers.all[0].core.pool.nodes;
+                let patience = servers.all.iter().map(|locks| locks.core.shared.connect_timeout).max().unwrap_or_default();
+                let mut silent = None;
+                self.check()?;
+                if !servers.are_checked.load(Ordering::SeqCst) {
+                    let by = Instant::now() + reply_time(spec.lease);
+                    let by = wait.end().map_or(by, |end| by.min(end + REPLY_TOLERANCE / 2));
+                    let votes = poll(&Party::new(servers, &spec, &busy), Request::Identify, by)$($await)*;
+                    if let Err(Fault::Invalid(error)) = judged(votes, servers.majority()) {
+                        return Err(error);
+                    }
+                    servers.are_checked.store(true, Ordering::SeqCst);
+                }
+                loop {
+                    self.check()?;
+                    let (began, party) = (Instant::now(), Party::new(servers, &spec, &busy));
+                    let mut candidate = Candidate { party, is_elected: false };
+                    let by = began + reply_time(spec.lease);
+                    let by = wait.end().map_or(by, |end| by.min(end + REPLY_TOLERANCE));
+                    let votes = poll(&candidate.party, Request::Acquire, by)$($await)*;
+                    let until = began + spec.lease.saturating_sub(drift(spec.lease));
+                    if let Some(token) = candidate.party.elected(&votes).filter(|_| !left(until).is_zero()) {
+                        return MajorityGuard::of(&mut candidate, token, began, self.lock.on_lost.clone());
+                    }
+                    drop(candidate);
+                    let error = match judged(votes, servers.majority()) {
+                        Ok(error) => error,
+                        Err(Fault::Invalid(error)) => {
+                            servers.are_checked.store(false, Ordering::SeqCst);
+                            return Err(error);
+                        }
+                        Err(Fault::Refused(error)) => return Err(spec.error(error, nodes)),
+                    };
+                    let since = error.is_some().then(|| *silent.get_or_insert(began));
+                    silent = since;
+                    match error {
+                        Some(error) if wait.only_tries() || since.is_some_and(|since| since.elapsed() >= patience) => {
+                            return Err(spec.error(error, nodes));
+                        }
+                        cause if wait.has_timed_out() => {
+                            let (lock, waited, holders) = (spec.to_string(), wait.time(), Vec::new());
+                            return Err(Error::NotAcquired(Box::new(NotAcquired { lock, waited, holders, cause })));
+                        }
+                        _ => {}
+                    }
+                    let pause = random_pause();
+                    sleep(wait.end().map_or(pause, |end| pause.min(left(end))))$($await)*;
+                }
+            }
+
+            fn check(&self) -> Result<()> {
+                for locks in &self.servers.all {
+                    locks.core.shared.check(&self.lock.spec)?;
+                }
+                self.check_cancel()
+            }
+        }
+
+        /// Sends the same to all servers at once, and returns their votes: of an acquisition when a majority has granted or
+        /// refused it, otherwise when all have answered; at `by` at the latest.
+        $($async)? fn poll(party: &Arc<Party<Core>>, request: Request, by: Instant) -> Vec<Option<Vote>> {
+            let (sender, mut answers) = channel();
+            let mut votes: Vec<Option<Vote>> = party.servers.all.iter().map(|_| None).collect();
+            for number in (0..votes.len()).filter(|&number| party.occupies(number)) {
+                start(Voter { party: party.clone(), number, request, sender: sender.clone() });
+            }
+            drop(sender);
+            let (mut granted, mut refused, majority) = (0, 0, party.servers.majority());
+            while request != Request::Acquire || granted < majority && refused <= votes.len() - majority {
+                let Some((number, vote)) = answer(&mut answers, by)$($await)* else { break };
+                granted += usize::from(matches!(vote, Vote::Yes(_)));
+                refused += usize::from(matches!(vote, Vote::No | Vote::Refused(_) | Vote::Invalid(_)));
+                votes[number] = Some(vote);
+            }
+            votes
+        }
+
+        /// The request to one server.
+        struct Voter {
+            party: Arc<Party<Core>>,
+            number: usize,
+            request: Request,
+            sender: Sender,
+        }
+
+        impl Voter {
+            $($async)? fn run(self) {
+                let (party, number) = (&self.party, self.number);
+                let core = &party.servers.all[number].core;
+                let vote = self.vote(core)$($await)*;
+                if matches!(vote, Vote::Missing(_)) {
+                    party.servers.forget(number);
+                }
+                // A late grant is released behind its reply.
+                if self.request == Request::Acquire && party.answered(number) {
+                    free(core, party);
+                }
+                party.busy[number].store(false, Ordering::SeqCst);
+                let _ = self.sender.send((number, vote));
+            }
+
+            $($async)? fn vote(&self, core: &Arc<Core>) -> Vote {
+                if let Err(vote) = self.identify(core)$($await)* {
+                    return vote;
+                }
+                let (spec, owner) = (&self.party.spec, &self.party.owner);
+                let lease = match self.request {
+                    Request::Identify => return Vote::Yes(0),
+                    Request::Acquire => return self.acquire(core)$($await)*,
+                    Request::Release => return self.send(core, &spec.release(owner))$($await)*,
+                    Request::Renew(lease) => lease,
+                };
+                match self.send(core, &spec.renew(owner, Some(lease)))$($await)* {
+                    Vote::No => {
+                        let again = Spec { lease, ..Spec::clone(spec) }.acquire(owner, None);
+                        match self.send(core, &again)$($await)* {
+                            Vote::Yes(_) => Vote::Regained,
+                            _ => Vote::No,
+                        }
+                    }
+                    vote => vote,
+                }
+            }
+
+            /// A server that does not reply gets the release behind the request.
+            $($async)? fn acquire(&self, core: &Arc<Core>) -> Vote {
+                let (spec, owner) = (&self.party.spec, &self.party.owner);
+                let by = Instant::now() + SHORT;
+                let sending = || {
+                    let (command, behind) = (spec.acquire(owner, None), Some(spec.release(owner)));
+                    Ok(Sent { command, by, is_long: true, once: false, behind })
+                };
+                let answer = core.pool.call(spec.key(), by, true, &sending)$($await)*;
+                answer.pooled.into_iter().for_each(Pooled::keep);
+                Self::judge(answer.reply)
+            }
+
+            $($async)? fn send(&self, core: &Arc<Core>, command: &Cmd) -> Vote {
+                let by = Instant::now() + SHORT;
+                Self::judge(core.pool.short(self.party.spec.key(), command, by)$($await)*.reply)
+            }
+
+            fn judge(reply: RedisResult<Value>) -> Vote {
+                match judge(reply) {
+                    Verdict::Done(number) => Vote::Yes(number as u64),
+                    Verdict::Null => Vote::No,
+                    Verdict::Never(error) if is_not_held(&error) => Vote::No,
+                    Verdict::Never(error) => Vote::Refused(error),
+                    Verdict::Again(error) => Vote::Missing(error),
+                }
+            }
+
+            /// Requests who the server is, before its first use and after a lost connection.
+            $($async)? fn identify(&self, core: &Arc<Core>) -> std::result::Result<(), Vote> {
+                let (servers, key) = (&self.party.servers, self.party.spec.key());
+                if servers.is_known(self.number) {
+                    return Ok(());
+                }
+                let mut replies = [None, None, None];
+                for (reply, question) in replies.iter_mut().zip(Identity::questions()) {
+                    match core.pool.short(key, &question, Instant::now() + SHORT)$($await)*.reply {
+                        Ok(value) => *reply = Some(value),
+                        Err(error) if again(&error) => return Err(Vote::Missing(error)),
+                        Err(_) => {} // not permitted, or not a cluster
+                    }
+                }
+                let name = |number: usize| servers.all[number].core.pool.nodes.address(key);
+                servers.learn(self.number, Identity::of(replies), name).map_err(Vote::Invalid)
+            }
+        }
+
+        /// A request that is given up when this is dropped, unless it has been granted.
+        struct Candidate {
+            party: Arc<Party<Core>>,
+            is_elected: bool,
+        }
+
+        impl Drop for Candidate {
+            fn drop(&mut self) {
+                if !self.is_elected {
+                    for number in self.party.give_up() {
+                        free(&self.party.servers.all[number].core, &self.party);
+                    }
+                }
+            }
+        }
+
+        impl MajorityGuard {
+            /// The name of the owner, `host:pid:random`.
+            pub fn owner(&self) -> &str {
+                &self.party.owner
+            }
+
+            /// The lock's key.
+            pub fn key(&self) -> &[u8] {
+                self.party.spec.key()
+            }
+
+            /// The fencing token: the largest one that the servers have issued.
+            pub fn token(&self) -> u64 {
+                self.hold.token.unwrap_or_default()
+            }
+
+            /// Whether the lock is known to be lost: fewer than a majority have held it all the time, or no majority has
+            /// renewed it in time.
+            pub fn is_lost(&self) -> bool {
+                self.hold.is_lost()
+            }
+
+            /// Renews the lease now, besides the renewals in the background.
+            ///
+            /// # Errors
+            ///
+            /// [`NotHeld`](Error::NotHeld) if it was lost; [`Connection`](Error::Connection) if no majority has replied in
+            /// time; [`Refused`](Error::Refused).
+            pub $($async)? fn renew(&self) -> Result<()> {
+                self.renewed(None)$($await)*
+            }
+
+            /// The same with another lease, which the hold has from now on.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`renew`](Self::renew); [`InvalidOption`](Error::InvalidOption) if it is zero.
+            pub $($async)? fn renew_for(&self, lease: Duration) -> Result<()> {
+                self.renewed(Some(capped(lease)))$($await)*
+            }
+
+            $($async)? fn renewed(&self, lease: Option<Duration>) -> Result<()> {
+                let result = renewed(&self.party, &self.hold, lease)$($await)*;
+                self.keeping.wake();
+                result
+            }
+
+            /// Releases the lock on all servers. Those that do not reply are released in the background, as long as the
+            /// lease lasts.
+            ///
+            /// # Errors
+            ///
+            /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if no majority
+            /// has replied, [`Refused`](Error::Refused).
+            pub $($async)? fn release(mut self) -> Result<()> {
+                self.end()$($await)*
+            }
+
+            fn of(candidate: &mut Candidate, token: u64, began: Instant, on_lost: Option<OnLost>) -> Result<Self> {
+                let party = candidate.party.clone();
+                let (spec, owner) = (party.spec.clone(), party.owner.clone());
+                let (keeping, stopped, on_lost) = Keeping::new(on_lost);
+                let hold = Arc::new(Hold::new(spec, owner, (token as i64, began), false, on_lost));
+                hold.confirmed(began - drift(party.spec.lease));
+                candidate.is_elected = true;
+                let guard = Self { party, hold, keeping, has_ended: false };
+                // Closing one of the factories ends the hold.
+                for locks in &guard.party.servers.all {
+                    if !locks.core.shared.add(&guard.hold) {
+                        return Err(guard.party.spec.closed());
+                    }
+                }
+                keep(Keeper { party: guard.party.clone(), hold: guard.hold.clone(), stopped });
+                Ok(guard)
+            }
+
+            $($async)? fn end(&mut self) -> Result<()> {
+                let (party, ended) = (self.party.clone(), self.hold.end());
+                let by = Instant::now() + reply_time(self.hold.lease());
+                let votes = poll(&party, Request::Release, by)$($await)*;
+                self.has_ended = true;
+                party.give_up();
+                for (locks, vote) in party.servers.all.iter().zip(&votes) {
+                    if !matches!(vote, Some(Vote::Yes(_) | Vote::No | Vote::Refused(_))) {
+                        free(&locks.core, &party);
+                    }
+                    locks.core.shared.remove(&party.owner);
+                }
+                let (majority, total) = (party.servers.majority(), votes.len());
+                let lost = votes.iter().filter(|vote| matches!(vote, Some(Vote::No))).count();
+                let replied = match failure(&party, votes) {
+                    _ if lost > total - majority => Err(party.spec.not_held(REPORTED)),
+                    error => error.map_or(Ok(()), Err),
+                };
+                ended.result(&party.spec, replied)
+            }
+        }
+
+        impl std::fmt::Debug for MajorityGuard {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct("MajorityGuard");
+                shown.field("owner", &self.owner()).field("is_lost", &self.is_lost()).finish_non_exhaustive()
+            }
+        }
+
+        /// The error of these votes, if there is one.
+        fn failure(party: &Party<Core>, votes: Vec<Option<Vote>>) -> Option<Error> {
+            let error = match judged(votes, party.servers.majority()) {
+                Ok(error) => error?,
+                Err(Fault::Invalid(error)) => return Some(error),
+                Err(Fault::Refused(error)) => error,
+            };
+            Some(party.spec.error(error, &party.servers.all[0].core.pool.nodes))
+        }
+
+        /// Renews the lock on all servers.
+        $($async)? fn renewed(party: &Arc<Party<Core>>, hold: &Hold, lease: Option<Duration>) -> Result<()> {
+            party.spec.check_renewal(lease)?;
+            let mut renewing = begin_renewal(hold)$($await)*;
+            hold.check()?;
+            let lease = lease.unwrap_or_else(|| hold.lease());
+            let began = Instant::now();
+            renewing.sends(lease);
+            let votes = poll(party, Request::Renew(lease), began + reply_time(lease))$($await)*;
+            match party.renewed(&votes) {
+                None => {
+                    hold.lost();
+                    Err(party.spec.not_held(REPORTED))
+                }
+                Some(true) => {
+                    renewing.confirmed(began - drift(lease), lease);
+                    Ok(())
+                }
+                Some(false) => {
+                    let slow = || party.spec.error(timed_out(), &party.servers.all[0].core.pool.nodes);
+                    Err(failure(party, votes).unwrap_or_else(slow))
+                }
+            }
+        }
+
+        /// What renews a hold, and reports its loss.
+        struct Keeper {
+            party: Arc<Party<Core>>,
+            hold: Arc<Hold>,
+            stopped: Stopped,
+        }
+
+        impl Keeper {
+            $($async)? fn run(mut self) {
+                let mut due = self.hold.due();
+                while self.hold.is_held() {
+                    match pause(&mut self.stopped, due.min(self.hold.until()))$($await)* {
+                        Paused::Ended => break,
+                        Paused::Woken => due = self.hold.due(),
+                        Paused::Due if self.hold.is_expired() => self.hold.expire(),
+                        Paused::Due if self.hold.next_renewal().is_none() => due = self.hold.until(),
+                        Paused::Due => {
+                            due = match renewed(&self.party, &self.hold, None)$($await)* {
+                                Ok(()) => self.hold.due(),
+                                Err(_) => Instant::now() + self.hold.lease() / 10,
+                            };
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+pub(crate) use redlock;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn servers() -> Arc<Servers<()>> {
+        Servers::new((0..3).map(|_| Factory { core: Arc::new(()) }).collect()).unwrap()
+    }
+
+    fn votes(votes: &str) -> Vec<Option<Vote>> {
+        let vote = |vote| match vote {
+            'y' => Some(Vote::Yes(1)),
+            'n' => Some(Vote::No),
+            'r' => Some(Vote::Regained),
+            _ => None,
+        };
+        votes.chars().map(vote).collect()
+    }
+
+    #[test]
+    fn what_was_lost_counts_after_a_majority_without_it() {
+        let spec = Arc::new(Spec::new(Kind::Lock, vec![b"a".to_vec()]));
+        let party = Party::new(&servers(), &spec, &Arc::default());
+        assert_eq!(party.elected(&votes("yn-")), None);
+        assert_eq!(party.elected(&votes("yy-")), Some(1));
+        assert_eq!(party.renewed(&votes("y--")), Some(false));
+        assert_eq!(party.renewed(&votes("y-y")), Some(false), "a late grant does not count yet");
+        assert_eq!(party.renewed(&votes("yyy")), Some(true));
+        assert_eq!(party.renewed(&votes("ryy")), Some(true));
+        assert_eq!(party.renewed(&votes("yy-")), Some(false), "one of them was lost");
+        assert_eq!(party.renewed(&votes("yyy")), Some(true));
+        assert_eq!(party.renewed(&votes("nyy")), Some(true));
+        assert_eq!(party.renewed(&votes("nyr")), None);
+    }
+
+    #[test]
+    fn servers_that_are_one_or_replicas_are_refused() {
+        let servers = servers();
+        let identity = |run_id: &str, role: &str, nodes: &str| {
+            let text = |text: &str| Value::BulkString(text.into());
+            let info = format!("redis_mode:standalone\r\nrun_id:{run_id}\r\n");
+            Identity::of([Some(text(&info)), Some(Value::Array(vec![text(role)])), Some(text(nodes))])
+        };
+        let learn = |number, identity| servers.learn(number, identity, |number| number.to_string());
+        learn(0, identity("x", "master", "one a master\ntwo b master\n")).unwrap();
+        learn(0, identity("x", "master", "one a master\ntwo b master\n")).unwrap();
+        let text = |result: Result<()>| result.unwrap_err().to_string();
+        assert_eq!(text(learn(2, identity("x", "master", ""))), "servers: 0 and 2 are the same server");
+        assert_eq!(
+            text(learn(1, identity("y", "master", "two b master"))),
+            "servers: 0 and 1 are nodes of one cluster"
+        );
+        assert_eq!(text(learn(1, identity("y", "slave", ""))), "servers: 1 is a replica");
+        learn(1, Identity::of([None, None, None])).unwrap();
+        servers.forget(0);
+        learn(2, identity("x", "master", "")).unwrap();
+    }
+}
