@@ -46,6 +46,9 @@ and semaphores.
     endless    a job is tried for ever
     forgetful  a job is not made pending again before it is begun
     twofold    each push is sent twice
+    certain    a RedLock is held whatever the servers reply
+    careless   a RedLock is released only on the servers that are known to have granted it
+    immortal   the loss of a RedLock is not noticed
 """
 
 import json
@@ -58,6 +61,7 @@ import time
 import redis
 from bad_base import FAULT, LOST, Failure, connection_to, interrupt, log, write
 from bad_queue import Consumer, Latch, Queue
+from bad_redlock import Member, RedHold
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -360,6 +364,7 @@ class Runner:
         self.holds, self.leaves, self.ids = {}, {}, {}
         self.has_connected = self.is_closed = self.was_greedy = False
         self.left, self.opening, self.entered = [], threading.Lock(), None
+        self.ports, self.members = {}, {}
 
     def connection(self, timeout=None):
         return connection_to(self.port, timeout)
@@ -370,6 +375,10 @@ class Runner:
         self.max_block = (request.get("max_block_ms") or 30000) / 1000
         if request.get("wrong") and FAULT != "any_client":
             raise Failure("wrong_client", "not a client of this library")
+        name = request.get("as", "main")
+        self.ports[name] = request["to"]["port"]
+        if name != "main":
+            return
         self.port, self.is_closed, self.has_connected, self.waits = request["to"]["port"], False, False, []
         self.connect_timeout = (request.get("connect_timeout_ms") or 5000) / 1000
         pool = redis.BlockingConnectionPool(port=self.port, max_connections=1, socket_timeout=None)
@@ -377,10 +386,20 @@ class Runner:
         pool = redis.BlockingConnectionPool(port=self.port, protocol=3, max_connections=1, socket_timeout=2, retry=Retry(NoBackoff(), 0))
         self.short = redis.Redis(connection_pool=pool)
 
+    def member(self, name):
+        """The connection to a server, which all RedLocks share."""
+        port = self.ports[name]
+        if port not in self.members:
+            self.members[port] = Member(port)
+        return self.members[port]
+
+    def hold(self, request):
+        return (RedHold if request["lock"]["kind"] == "redlock" else Hold)(self, request)
+
     def acquire(self, request):
         if FAULT == "enters" and request["lock"].get("reentrant") and self.entered:
             return {"owner": self.entered.owner, "token": None}
-        hold = self.holds[request["as"]] = Hold(self, request)
+        hold = self.holds[request["as"]] = self.hold(request)
         self.ids[request["as"]] = request["id"]
         return hold.acquire()
 
@@ -531,7 +550,7 @@ class Runner:
         return {"pong": self.client.ping()}
 
     def within(self, request):
-        hold = Hold(self, request)
+        hold = self.hold(request)
         hold.acquire()
         write({"event": "inside", "id": request["id"]})
         (hold.ended if request.get("stop") else self.leaves[request["id"]]).wait()

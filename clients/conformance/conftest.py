@@ -2,12 +2,17 @@
 
 import json
 import os
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 from places import PLACES
 from play import Play
+from programs import Program
+from redlock_history import Judge
+from redlock_ring import Ring
 from runner import Runner
 
 from harness import launching, scaled_ms
@@ -69,6 +74,9 @@ def pytest_generate_tests(metafunc):
         rounds = metafunc.config.getoption("--handoff")
         cases = [pytest.param(one, rounds, id="-".join(one)) for one in _flavours(metafunc.config)]
         metafunc.parametrize("flavour, rounds", cases)
+    elif "flavour" in metafunc.fixturenames and "scenario" not in metafunc.fixturenames:
+        cases = [one for one in _flavours(metafunc.config) if "redlock" not in LANGUAGES[one[0]][one[1]]["cannot"]]
+        metafunc.parametrize("flavour", [pytest.param(one, id="-".join(one)) for one in cases])
     if "scenario" not in metafunc.fixturenames:
         return
     cases = [
@@ -130,3 +138,45 @@ def play(launch, make_place):
             Play(scenario, kind, place, lambda name: Runner(command, name, folder)).run()
 
     return play
+
+
+# RedLocks
+
+
+@pytest.fixture(scope="session")
+def judge(launch):
+    """judge(holds): the kinds of faults that the checker of the torture test finds in them: `holder`, `token`."""
+    if not shutil.which("go"):
+        pytest.skip("the checker of histories is a Go program: tools/setup torture installs Go")
+    program = launch.root / "torture"
+    environment = {**os.environ, "GOTOOLCHAIN": "local"}
+    subprocess.run(["go", "build", "-buildvcs=false", "-o", program, "."], cwd=TOP / "tests/torture", env=environment, check=True)
+    return Judge(program, launch.root)
+
+
+@pytest.fixture
+def make_ring(make_server):
+    """make_ring(lock_quarantine=1100): five independent servers, each behind a proxy."""
+    rings = []
+
+    def make(**config):
+        rings.append(Ring(make_server, 5, True, config))
+        return rings[-1]
+
+    yield make
+    for ring in rings:
+        ring.end()
+
+
+@pytest.fixture
+def start_program(launch):
+    """start_program(command, ring): a runner that is connected to the servers of the ring."""
+    started, folder = [], Path(tempfile.mkdtemp(dir=launch.root, prefix="programs-"))
+
+    def start(command, ring):
+        started.append(Program(command, folder, ring))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.end()

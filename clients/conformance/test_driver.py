@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from conftest import LANGUAGES, scenarios
+from programs import ProgramTorment
 from words import KINDS
 
 from harness.proxy import read
+from harness.seeds import seed_of_run
 
 BAD = [sys.executable, "-B", str(Path(__file__).with_name("bad_runner.py"))]
 
@@ -99,6 +101,12 @@ NOTICED = [
     ("twofold", "queue", "shared"),
     ("drops", "queue", "claimed_over_cuts"),
     ("blind", "queue", "taken_over_cuts"),
+    ("certain", "redlock", "majority_away"),
+    ("careless", "redlock", "released_behind_the_request"),
+    ("immortal", "redlock", "majority_lost"),
+    ("immortal", "redlock", "majority_forgets"),
+    ("any_client", "redlock", "bad_members"),
+    ("any_client", "redlock", "nodes_of_a_cluster"),
 ]
 
 # Scenarios for which the bad runner has no fault of its own, but which it must pass.
@@ -120,6 +128,15 @@ PASSED = [
     ("queue", "pushed_over_cuts"),
     ("queue", "settled_over_cuts"),
     ("queue", "outage"),
+    ("redlock", "acquired"),
+    ("redlock", "one_of_three_away"),
+    ("redlock", "two_of_five_away"),
+    ("redlock", "majority_refuses"),
+    ("redlock", "one_after_the_other_restarts_empty"),
+    ("redlock", "killed"),
+    ("redlock", "renewed_by_the_program"),
+    ("redlock", "within"),
+    ("redlock", "cancelled"),
 ]
 
 
@@ -149,6 +166,14 @@ def test_a_fault_is_noticed(play, fault, topic, name):
 )
 def test_passes_without_fault(play, topic, name, kind):
     _play(play, "none", topic, name, kind)
+
+
+@pytest.mark.parametrize("fault", ["none", "certain"])
+def test_a_second_holder_is_found(make_ring, start_program, judge, fault):
+    """The history of four programs, of which each believes to hold the lock whatever the servers reply, has two holders."""
+    torment = ProgramTorment(make_ring(), lambda ring: start_program([*BAD, fault], ring), seed_of_run(), 1.0, hands=0)
+    torment.run(1, lambda: len(torment.holds) >= 8)
+    assert ("holder" in judge(torment.holds)) == (fault == "certain"), f"{torment.summary()}\n{judge.text}"
 
 
 def test_every_scenario_can_be_played():
