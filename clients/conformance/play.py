@@ -291,10 +291,15 @@ class Play:
         wait_for(held, 20, f"{wanted}")
 
     def _server_left_ms(self, server, limits, step):
-        """The lease that is left of each holder is between these two limits."""
+        """Waits until the lease that is left of each holder is between these two limits."""
         least, most = map(scaled_ms, limits)
-        found = [one["pttl"] for one in (self._info(server, step) or {"holders": []})["holders"]]
-        assert found and all(least <= left <= most for left in found), f"leases of {found} ms are left"
+
+        def is_left():
+            found = [one["pttl"] for one in (self._info(server, step) or {"holders": []})["holders"]]
+            assert found and all(least <= left <= most for left in found), f"leases of {found} ms are left"
+            return True
+
+        wait_for(is_left, 2, f"leases of {least} to {most} ms")
 
     def _server_waiter(self, server, name, step):
         """The owner of the first waiter, as $owner:NAME."""
