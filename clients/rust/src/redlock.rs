@@ -254,14 +254,16 @@ impl<C> Party<C> {
         votes.iter().filter_map(token).max().filter(|_| is_majority)
     }
 
+    /// A server does not hold the lock any more.
+    pub fn forgets(&self, number: usize) {
+        locked(&self.seats).counting[number] = false;
+    }
+
     /// Whether a majority that has held the lock all the time has renewed it; `None`: there is no such majority any more.
     /// A server that had lost it counts after a renewal by a majority without it.
     pub fn renewed(&self, votes: &[Option<Vote>]) -> Option<bool> {
         let mut seats = locked(&self.seats);
         let is = |vote: &Option<Vote>| matches!(vote, Some(Vote::Yes(_)));
-        for (counts, vote) in seats.counting.iter_mut().zip(votes) {
-            *counts &= !matches!(vote, Some(Vote::No | Vote::Regained));
-        }
         let count = |seats: &Seats| seats.counting.iter().filter(|counts| **counts).count();
         let renewed = seats.counting.iter().zip(votes).filter(|(counts, vote)| **counts && is(vote)).count();
         if count(&seats) < self.servers.majority() {
@@ -496,6 +498,8 @@ macro_rules! redlock {
                 };
                 match self.send(core, &spec.renew(owner, Some(lease)))$($await)* {
                     Vote::No => {
+                        // Also if this vote is late.
+                        self.party.forgets(self.number);
                         let again = Spec { lease, ..Spec::clone(spec) }.acquire(owner, None);
                         match self.send(core, &again)$($await)* {
                             Vote::Yes(_) => Vote::Regained,
@@ -766,10 +770,13 @@ mod tests {
         assert_eq!(party.renewed(&votes("y--")), Some(false));
         assert_eq!(party.renewed(&votes("y-y")), Some(false), "a late grant does not count yet");
         assert_eq!(party.renewed(&votes("yyy")), Some(true));
+        party.forgets(0);
         assert_eq!(party.renewed(&votes("ryy")), Some(true));
         assert_eq!(party.renewed(&votes("yy-")), Some(false), "one of them was lost");
         assert_eq!(party.renewed(&votes("yyy")), Some(true));
+        party.forgets(0);
         assert_eq!(party.renewed(&votes("nyy")), Some(true));
+        party.forgets(2);
         assert_eq!(party.renewed(&votes("nyr")), None);
     }
 
