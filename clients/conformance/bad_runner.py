@@ -375,10 +375,7 @@ class Runner:
         self.max_block = (request.get("max_block_ms") or 30000) / 1000
         if request.get("wrong") and FAULT != "any_client":
             raise Failure("wrong_client", "not a client of this library")
-        name = request.get("as", "main")
-        self.ports[name] = request["to"]["port"]
-        if name != "main":
-            return
+        self.ports[request.get("as", "main")] = request["to"]["port"]
         self.port, self.is_closed, self.has_connected, self.waits = request["to"]["port"], False, False, []
         self.connect_timeout = (request.get("connect_timeout_ms") or 5000) / 1000
         pool = redis.BlockingConnectionPool(port=self.port, max_connections=1, socket_timeout=None)
