@@ -10,3 +10,11 @@ client-java: ## build the Java packages and their runner
 
 test-client-java: $(MODULE) ## run the tests of the Java packages (SERVER=redis-server)
 	@$(MVN_JAVA) -Dlockso.server=$(or $(SERVER),redis-server) -Dlockso.module=$(abspath $(MODULE)) verify
+
+# The adapters for frameworks need many packages, so that no other target builds them.
+MVN_ADAPTERS = mvn -B -q -f clients/java/pom.xml -Dmaven.repo.local=$(JAVA_BUILD)/m2 -Dlockso.build=$(JAVA_BUILD) -Padapters \
+    -Dlockso.server=$(or $(SERVER),redis-server)
+
+.PHONY: test-adapters-java
+test-adapters-java: $(MODULE) ## run the tests of the Java adapters for frameworks (SERVER=redis-server)
+	@$(MVN_ADAPTERS) -DskipAdapterTests=false -Dlockso.module=$(abspath $(MODULE)) verify

@@ -1,0 +1,2 @@
+/** Locks of lock.so for ShedLock. */
+package so.lock.shedlock;
