@@ -1,0 +1,2 @@
+/** Locks of lock.so for Spring Integration. */
+package so.lock.spring.integration;
