@@ -1,0 +1,2 @@
+/** Locks of lock.so for Spring Boot. */
+package so.lock.spring.boot;
