@@ -18,3 +18,9 @@ MVN_ADAPTERS = mvn -B -q -f clients/java/pom.xml -Dmaven.repo.local=$(JAVA_BUILD
 .PHONY: test-adapters-java
 test-adapters-java: $(MODULE) ## run the tests of the Java adapters for frameworks (SERVER=redis-server)
 	@$(MVN_ADAPTERS) -DskipAdapterTests=false -Dlockso.module=$(abspath $(MODULE)) verify
+
+# With the build for users, because the checking build asserts its invariants in each hand-off.
+.PHONY: bench-adapters-java
+bench-adapters-java: lock.so ## compare the Java adapters with the frameworks' own providers for Redis
+	@$(MVN_ADAPTERS) -DskipAdapterTests=false -Dlockso.module=$(abspath lock.so) -Dtest=Comparison \
+	    -Dsurefire.failIfNoSpecifiedTests=false verify
