@@ -14,7 +14,8 @@ import so.lock.NotHeldException;
 /**
  * A lock of a {@link DistributedLockRegistry}. If it cannot be acquired because of an error of the server or the
  * connection, a {@link CannotAcquireLockException} is thrown, whose cause is the exception of lock.so or the client
- * library. All objects for the same key are one lock, whatever time to live they are acquired with.
+ * library. All objects for the same key are one lock, whatever time to live they are acquired with; a thread that enters
+ * again does not change the lease.
  */
 public final class RegistryLock implements DistributedLock {
     /** An acquisition. */
