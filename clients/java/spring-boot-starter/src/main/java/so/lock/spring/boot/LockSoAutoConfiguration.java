@@ -10,7 +10,7 @@ import so.lock.Locks;
 
 /**
  * Creates {@link Locks} on the server, the master or the cluster of {@code spring.data.redis.*}, unless the application
- * has a bean of this type.
+ * has a bean of this type. This is for Lettuce, which is Spring Boot's default.
  */
 @AutoConfiguration(after = DataRedisAutoConfiguration.class)
 @ConditionalOnSingleCandidate(LettuceConnectionFactory.class)

@@ -11,7 +11,7 @@ import so.lock.Locks;
 import so.lock.spring.integration.DistributedLockRegistry;
 
 /** Creates a {@link LockRegistry} on the {@link Locks} if Spring Integration is there, unless the application has one. */
-@AutoConfiguration(after = LockSoAutoConfiguration.class)
+@AutoConfiguration(after = {LockSoAutoConfiguration.class, LockSoJedisAutoConfiguration.class})
 @ConditionalOnClass(LockRegistry.class)
 @ConditionalOnBean(Locks.class)
 @EnableConfigurationProperties(LockSoProperties.class)

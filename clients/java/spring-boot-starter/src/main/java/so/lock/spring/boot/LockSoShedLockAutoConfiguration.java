@@ -11,7 +11,7 @@ import so.lock.Locks;
 import so.lock.shedlock.DistributedLockProvider;
 
 /** Creates a {@link LockProvider} on the {@link Locks} if ShedLock is there, unless the application has one. */
-@AutoConfiguration(after = LockSoAutoConfiguration.class)
+@AutoConfiguration(after = {LockSoAutoConfiguration.class, LockSoJedisAutoConfiguration.class})
 @ConditionalOnClass(LockProvider.class)
 @ConditionalOnBean(Locks.class)
 @EnableConfigurationProperties(LockSoProperties.class)

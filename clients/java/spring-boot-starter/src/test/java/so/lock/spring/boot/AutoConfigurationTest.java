@@ -6,11 +6,15 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import net.javacrumbs.shedlock.core.LockProvider;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
 import org.springframework.boot.test.context.FilteredClassLoader;
@@ -18,6 +22,7 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.integration.support.locks.DefaultLockRegistry;
 import org.springframework.integration.support.locks.LockRegistry;
 import so.lock.ClusterProcesses;
+import so.lock.Hold;
 import so.lock.Locks;
 import so.lock.ServerProcess;
 import so.lock.shedlock.DistributedLockProvider;
@@ -29,7 +34,8 @@ class AutoConfigurationTest {
 
     private final ApplicationContextRunner runner = new ApplicationContextRunner().withConfiguration(
             AutoConfigurations.of(DataRedisAutoConfiguration.class, LockSoAutoConfiguration.class,
-                    LockSoShedLockAutoConfiguration.class, LockSoIntegrationAutoConfiguration.class));
+                    LockSoJedisAutoConfiguration.class, LockSoShedLockAutoConfiguration.class, LockSoIntegrationAutoConfiguration.class));
+    private final List<Hold> held = new ArrayList<>(); // those that are collected are released
     private ServerProcess server;
 
     @AfterEach
@@ -39,15 +45,20 @@ class AutoConfigurationTest {
         }
     }
 
+    private ApplicationContextRunner on(String library) {
+        return runner.withPropertyValues("spring.data.redis.client-type=" + library);
+    }
+
     private static String port(ServerProcess server) {
         return "spring.data.redis.port=" + server.port();
     }
 
-    @Test
-    void aServerWithAUserAndADatabase() {
+    @ParameterizedTest
+    @ValueSource(strings = {"lettuce", "jedis"})
+    void aServerWithAUserAndADatabase(String library) {
         server = new ServerProcess();
         server.command("ACL SETUSER app " + USER);
-        runner.withPropertyValues(HOST, port(server), "spring.data.redis.username=app",
+        on(library).withPropertyValues(HOST, port(server), "spring.data.redis.username=app",
                 "spring.data.redis.password=secret", "spring.data.redis.database=3", "spring.data.redis.client-name=app",
                 "lock-so.registry-key=orders", "lock-so.lease=1m", "lock-so.fenced=true").run(context -> {
                     DistributedLockRegistry registry = context.getBean(DistributedLockRegistry.class);
@@ -59,30 +70,33 @@ class AutoConfigurationTest {
                 });
     }
 
-    @Test
-    void aPasswordWithoutAUser() {
+    @ParameterizedTest
+    @ValueSource(strings = {"lettuce", "jedis"})
+    void aPasswordWithoutAUser(String library) {
         server = new ServerProcess();
         server.command("CONFIG SET requirepass secret");
-        runner.withPropertyValues(HOST, port(server), "spring.data.redis.password=secret").run(context ->
+        on(library).withPropertyValues(HOST, port(server), "spring.data.redis.password=secret").run(context ->
                 assertThat(context.getBean(Locks.class).lock("a").tryLock(20, TimeUnit.SECONDS)).isTrue());
     }
 
-    @Test
-    void whatIsHeldWhenTheApplicationEndsIsReleased() {
+    @ParameterizedTest
+    @ValueSource(strings = {"lettuce", "jedis"})
+    void whatIsHeldWhenTheApplicationEndsIsReleased(String library) {
         server = new ServerProcess();
-        runner.withPropertyValues(HOST, port(server)).run(context ->
-                context.getBean(Locks.class).lock("a").acquireHold());
+        on(library).withPropertyValues(HOST, port(server)).run(context ->
+                held.add(context.getBean(Locks.class).lock("a").acquireHold()));
         assertThat(server.command("EXISTS a")).isEqualTo("0");
         assertThat(server.command("CLIENT LIST").lines()).hasSize(1);
     }
 
-    @Test
-    void aCluster() {
+    @ParameterizedTest
+    @ValueSource(strings = {"lettuce", "jedis"})
+    void aCluster(String library) {
         try (ClusterProcesses cluster = new ClusterProcesses(3)) {
-            runner.withPropertyValues("spring.data.redis.cluster.nodes=" + ServerProcess.HOST + ":"
+            on(library).withPropertyValues("spring.data.redis.cluster.nodes=" + ServerProcess.HOST + ":"
                     + cluster.ports().get(0)).run(context -> {
                         for (int i = 0; i < 20; i++) {
-                            context.getBean(Locks.class).lock("key" + i).acquireHold();
+                            held.add(context.getBean(Locks.class).lock("key" + i).acquireHold());
                         }
                         assertThat(keys(cluster)).isEqualTo(20);
                     });
@@ -94,8 +108,9 @@ class AutoConfigurationTest {
         return cluster.nodes().stream().mapToLong(node -> node.info("keyspace", "db0:keys=")).sum();
     }
 
-    @Test
-    void aMasterOfSentinel() throws IOException, InterruptedException {
+    @ParameterizedTest
+    @ValueSource(strings = {"lettuce", "jedis"})
+    void aMasterOfSentinel(String library) throws IOException, InterruptedException {
         server = new ServerProcess();
         int port = ServerProcess.freePort();
         Path file = Path.of(System.getProperty("lockso.folder"), "sentinel-" + port + ".conf");
@@ -106,7 +121,7 @@ class AutoConfigurationTest {
                 .redirectOutput(new File(file + ".log"))
                 .start();
         try {
-            runner.withPropertyValues("spring.data.redis.sentinel.master=main",
+            on(library).withPropertyValues("spring.data.redis.sentinel.master=main",
                     "spring.data.redis.sentinel.nodes=" + ServerProcess.HOST + ":" + port,
                     "spring.data.redis.database=2").run(context -> {
                         Conditions.await(() -> isLocked(context.getBean(Locks.class)));
