@@ -83,7 +83,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
   });
 }
 
-test('a program that waits for itself is told so', async () => {
+test('the error says that a program waits for itself', async () => {
   const locks = LIBRARIES.ioredis!(server.port);
   const lock = locks.lock('self');
   await lock.run(async ({ owner }) => {
