@@ -10,7 +10,7 @@
 //	}
 //	defer hold.Unlock(ctx)
 //
-// Each acquisition has an owner of its own, so many goroutines may use a lock at once. It is not reentrant without
+// Each acquisition has an owner of its own, so a lock can be used by many goroutines at once. It is not reentrant without
 // [Reentrant].
 // An acquisition that times out, or whose context ends, leaves nothing behind on the server: neither a wait nor a hold.
 package lockso

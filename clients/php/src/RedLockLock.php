@@ -140,7 +140,7 @@ final class RedLockLock extends Lock
     /**
      * Null if a majority has replied, although it has not granted the lock; otherwise why it has not replied.
      *
-     * @throws LockError if so many refuse it that the others are no majority
+     * @throws LockError if a majority can no longer be reached because the others refuse it
      */
     private function trouble(array $replies): LockError | RedisException | null
     {

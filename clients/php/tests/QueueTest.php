@@ -198,7 +198,7 @@ final class QueueTest extends LocksTestCase
         ];
     }
 
-    /** Consumes until there were so many jobs, and records them. */
+    /** Consumes until there were this number of jobs, and records them. */
     private function consume(
         int $most,
         ?Closure $handler = null,
