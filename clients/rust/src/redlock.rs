@@ -228,10 +228,12 @@ impl<C> Party<C> {
         !self.busy[number].swap(true, Ordering::SeqCst)
     }
 
-    /// A server has answered a request for the lock. Returns whether the request was given up meanwhile.
-    pub fn answered(&self, number: usize) -> bool {
+    /// A server has answered a request for the lock: a late grant counts from the next renewal on. Returns whether the
+    /// request was given up meanwhile.
+    pub fn answered(&self, number: usize, is_granted: bool) -> bool {
         let mut seats = locked(&self.seats);
         seats.answered[number] = true;
+        seats.counting[number] |= is_granted;
         seats.is_given_up
     }
 
@@ -250,7 +252,7 @@ impl<C> Party<C> {
         };
         let granted: Vec<bool> = votes.iter().map(|vote| token(vote).is_some()).collect();
         let is_majority = granted.iter().filter(|granted| **granted).count() >= self.servers.majority();
-        locked(&self.seats).counting = granted;
+        locked(&self.seats).counting.iter_mut().zip(granted).for_each(|(counts, granted)| *counts |= granted);
         votes.iter().filter_map(token).max().filter(|_| is_majority)
     }
 
@@ -478,7 +480,8 @@ macro_rules! redlock {
                     party.servers.forget(number);
                 }
                 // A late grant is released behind its reply.
-                if self.request == Request::Acquire && party.answered(number) {
+                let is_granted = matches!(vote, Vote::Yes(_));
+                if self.request == Request::Acquire && party.answered(number, is_granted) {
                     free(core, party);
                 }
                 party.busy[number].store(false, Ordering::SeqCst);
