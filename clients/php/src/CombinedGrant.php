@@ -10,6 +10,9 @@ use RedisException;
 /** What several servers or slots have granted. @internal */
 final class CombinedGrant extends Grant
 {
+    /** Seconds to give up what servers have that reply, after the deadline. */
+    private const EXTRA = 0.015;
+
     /** @var array<int, Hold> those that are not released, in the order of their acquisition */
     private array $held;
 
@@ -60,8 +63,21 @@ final class CombinedGrant extends Grant
 
     public function giveUp(float $deadline): void
     {
-        foreach (array_reverse($this->held) as $hold) {
-            $hold->giveUp($deadline);
+        self::giveUpAll($this->held, $deadline);
+    }
+
+    /**
+     * Gives them up, the last one first. Those whose servers do not reply share the time that is left, so that the others are
+     * released now even if there is none; what is not done in time is done later.
+     *
+     * @param array<int, Hold> $holds
+     */
+    public static function giveUpAll(array $holds, float $deadline): void
+    {
+        $end = max($deadline, Clock::now()) + self::EXTRA;
+        while ($hold = array_pop($holds)) {
+            $now = Clock::now();
+            $hold->giveUp($now + ($end - $now) / (count($holds) + 1));
         }
     }
 

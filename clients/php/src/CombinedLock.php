@@ -92,9 +92,7 @@ final class CombinedLock extends Lock
                 // It is not that of a re-entry.
                 $lost || throw $error;
             } finally {
-                foreach ($granted ? [] : array_reverse($held) as $hold) {
-                    $hold->giveUp($deadline);
-                }
+                $granted || CombinedGrant::giveUpAll($held, $deadline);
             }
         } while (Clock::now() < $until);
         throw NotAcquired::within($this, $wait, []);

@@ -236,7 +236,7 @@ final class Connections
     public function giveUp(string $key, array $commands, float $until, float $patience): void
     {
         array_unshift($this->owed, [$key, $commands, $until, null]);
-        $this->settle($patience);
+        $patience > 0.0 && $this->settle($patience);
     }
 
     /** Tries for `$patience` seconds to cancel what could not be cancelled in time. */

@@ -124,10 +124,11 @@ final class KeyLock extends Lock
             $timedOut = $passes && $wait > 0 && Clock::now() >= $until;
             throw $timedOut ? NotAcquired::within($this, $wait, [], $error) : $error;
         } finally {
-            if ($unsure && $sent !== null) {
-                $this->giveUp($owner, $deadline);
-            }
             $this->connections->deadline = $outer;
+            if ($unsure && $sent !== null) {
+                // At least it is sent: a server that does not reply now may read it later.
+                $this->giveUp($owner, max($deadline, Clock::now() + 0.02));
+            }
         }
     }
 
@@ -212,17 +213,16 @@ final class KeyLock extends Lock
         return [$words, $isCut ? $call + $this->replicaTime() : max(0.01, min($call + $this->replicaTime() + Connections::PATIENCE, $patience)), $isCut];
     }
 
-    /** Cancels a request that may still wait or be granted, or releases what it was granted. */
+    /** Cancels a request that may still wait or be granted, or releases what it was granted. After `$deadline` that is done later. */
     public function giveUp(string $owner, float $deadline): void
     {
         $now = Clock::now();
-        // At least it is sent: a server that does not reply now may read it later.
-        $left = max(0.02, min(Connections::PATIENCE, $deadline - $now, $this->lease));
+        $left = min(Connections::PATIENCE, $deadline - $now, $this->lease);
         $cancel = ['LOCK.CANCEL', $this->keys[0], $owner];
         $multi = $this->kind === Kind::Multi;
         $commands = $multi ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->selection()]];
-        $this->connections->deadline = $now + $left;
-        $this->connections->giveUp($this->keys[0], $commands, $now + $this->lease, $left);
+        $giveUp = fn () => $this->connections->giveUp($this->keys[0], $commands, $now + $this->lease, $left);
+        $this->connections->within($now + $left, $giveUp);
     }
 
     /** The owners that hold it, if there is time left. @return list<string> */

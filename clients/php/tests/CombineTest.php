@@ -109,6 +109,40 @@ final class CombineTest extends LocksTestCase
         }
     }
 
+    public function testAWaitEndsInTimeIfWhatIsHeldCannotBeReleased(): void
+    {
+        $held = $this->second->lock('last')->acquire();
+        $pid = $this->redis->info('server')['process_id'];
+        $locks = array_map(fn (string $key) => $this->first->lock($key), ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
+        $this->meanwhile(function () use ($pid): void {
+            usleep(300_000);
+            posix_kill($pid, SIGSTOP);
+        });
+        try {
+            $lock = Locks::combine($this->second->lock('last'), ...$locks);
+            self::assertLessThan(0.8, $this->timed(fn () => self::assertNull($lock->tryAcquire(0.6))));
+        } finally {
+            posix_kill($pid, SIGCONT);
+        }
+        // What could not be released is released at the next use.
+        $this->first->lock('other')->acquire()->release();
+        self::assertNull($this->info('a') ?? $this->info('h'));
+    }
+
+    public function testAWaitThatFailsDoesNotLimitWhatComesNext(): void
+    {
+        $held = $this->second->lock('last')->acquire();
+        self::assertNull(Locks::combine($this->first->lock('l'), $this->second->lock('last'))->tryAcquire());
+        $pid = $this->redis->info('server')['process_id'];
+        usleep(100_000);
+        posix_kill($pid, SIGSTOP);
+        $this->meanwhile(function () use ($pid): void {
+            usleep(200_000);
+            posix_kill($pid, SIGCONT);
+        });
+        self::assertFalse($this->first->lock('l')->locked());
+    }
+
     /** Its lease is shorter than the wait for the next one. */
     public function testWhatIsHeldIsRenewedDuringTheWait(): void
     {
