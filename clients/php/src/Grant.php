@@ -11,6 +11,8 @@ abstract class Grant
 {
     /** How many holds on it have not been released. */
     public int $entered = 0;
+    /** Whether its release was begun: it may have been executed, even if it has failed. */
+    public bool $isEnding = false;
     private int $pid;
 
     public function __construct(

@@ -179,7 +179,7 @@ final class Hold
      */
     public function again(KeyLock $lock): ?self
     {
-        if ($this->ended !== null || $this->isInherited() || !$lock->isSameAs($this->grant->lock)) {
+        if ($this->ended !== null || $this->grant->isEnding || $this->isInherited() || !$lock->isSameAs($this->grant->lock)) {
             return null;
         }
         !$lock->fenced || $this->token !== null || throw new \InvalidArgumentException('fenced: the outer hold has no token');
@@ -199,6 +199,7 @@ final class Hold
         $lost = null;
         try {
             if ($this->grant->entered === 1) {
+                $this->grant->isEnding = true;
                 $this->grant->release($patience);
             } elseif ($this->isLost(query: false)) {
                 throw $this->grant->notHeld('the outer hold is lost');

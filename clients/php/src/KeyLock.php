@@ -83,6 +83,7 @@ final class KeyLock extends Lock
 
     public function attempt(?float $wait, float $until, bool $named, ?Closure $between = null, float $most = INF): Hold
     {
+        $this->connections->checkOpen();
         foreach ($this->reentrant ? $this->connections->holds : [] as $hold => $_) {
             if (($again = $hold->again($this)) !== null) {
                 return $this->connections->hold($again);

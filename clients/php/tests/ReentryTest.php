@@ -5,9 +5,11 @@ declare(strict_types=1);
 namespace LockSo\Tests;
 
 use InvalidArgumentException;
+use LockSo\Closed;
 use LockSo\Locks;
 use LockSo\NotAcquired;
 use LockSo\NotHeld;
+use RedisException;
 
 /** Entering a lock again that the process holds. */
 final class ReentryTest extends LocksTestCase
@@ -103,6 +105,35 @@ final class ReentryTest extends LocksTestCase
             }
         }
         $lock->acquire(0.0)->release();
+    }
+
+    /** It may have been executed. */
+    public function testWhatWasToBeReleasedIsNotEntered(): void
+    {
+        $lock = $this->locks->lock('k', lease: 0.3, session: true, reentrant: true);
+        $outer = $lock->acquire();
+        self::$server->signal(SIGSTOP);
+        try {
+            $outer->release();
+            self::fail('the server does not respond');
+        } catch (RedisException) {
+            self::$server->signal(SIGCONT);
+        }
+        $this->waitFor(fn () => $this->info('k') === null, 'the end of the session');
+        $next = $lock->acquire(0.0);
+        self::assertSame([$next->owner], $this->owners('k'));
+        self::assertNotSame($outer->owner, $next->owner);
+    }
+
+    public function testClosedLocksAreNotEntered(): void
+    {
+        $lock = $this->locks->lock('k', reentrant: true);
+        $hold = $lock->acquire();
+        self::$server->signal(SIGSTOP);
+        $this->locks->close(0.1);
+        self::$server->signal(SIGCONT);
+        $this->expectException(Closed::class);
+        $lock->acquire();
     }
 
     public function testATokenInsideNeedsOneOutside(): void
