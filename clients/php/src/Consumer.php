@@ -71,14 +71,14 @@ final class Consumer
             $passes || throw $error;
             // If it was a claim, the element will be found by a sweep.
             $this->warn("{$error->getMessage()}; the consumer goes on");
-            Clock::sleep($this->backoff);
+            Clock::sleep(min($this->backoff, self::LOOK));
         }
     }
 
     private function take(): ?string
     {
         $block = min($this->connections->maxBlock, self::LOOK);
-        $words = ['BLMOVE', $this->list, $this->taken, 'LEFT', 'RIGHT', sprintf('%.3F', $block)];
+        $words = ['BLMOVE', $this->list, $this->taken, 'LEFT', 'RIGHT', sprintf('%.3F', max(0.001, $block))];
         $until = Clock::now() + $block;
         $reply = $this->connections->within($until + Connections::PATIENCE, fn () => $this->connections->call(
             $this->list,
@@ -141,9 +141,13 @@ final class Consumer
     private function claim(string $element, string $claim, float $delay, int $tries, string $value): bool
     {
         $this->ask($this->pending($claim, $delay, $tries, $value));
-        // If a reply was lost, the removal may have been this one's.
-        if ($this->ask(['LREM', $this->taken, 1, $element]) === 1 || $this->connections->unsure) {
-            return true;
+        try {
+            if ($this->connections->request($this->list, ['LREM', $this->taken, 1, $element], once: true) === 1) {
+                return true;
+            }
+        } catch (RedisException $error) {
+            // Sent again it could remove the same value of another consumer, which would then be lost.
+            return $this->connections->unsure ?: throw $error;
         }
         $this->ask(['DELAY.CANCEL', $this->list, $claim]);
         return false;

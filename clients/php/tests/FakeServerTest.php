@@ -146,6 +146,21 @@ final class FakeServerTest extends TestCase
         self::assertSame('x', $this->locks([null, "$1\r\nx\r\n"])->delayedQueue('q')->push('v', 1.0, 'x'));
     }
 
+    /** If its reply is lost, a second LREM could remove the same value of another consumer. */
+    public function testAConsumerRemovesAnElementOnce(): void
+    {
+        $replies = ["*0\r\n", "$1\r\nx\r\n", "$1\r\ni\r\n", null, ":1\r\n"];
+        $done = 0;
+        $handler = function () use (&$done): void {
+            $done++;
+        };
+        $this->locks($replies)->delayedQueue('q')->consume($handler, stop: function () use (&$done): bool {
+            return $done > 0;
+        });
+        $sent = array_map(fn () => $this->command()[0], $replies);
+        self::assertSame(['LRANGE', 'BLMOVE', 'DELAY.PUSH', 'LREM', 'DELAY.CANCEL'], $sent);
+    }
+
     /** The server may have received the renewal. */
     public function testAShorterLeaseCountsFromItsSendingAndALongerOneFromItsReply(): void
     {
