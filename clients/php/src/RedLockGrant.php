@@ -19,6 +19,8 @@ final class RedLockGrant extends Grant
     /** By Clock: until when a majority holds it, and when it is to be renewed. */
     private float $expires;
     private float $next;
+    /** By Clock: until when a server may have it that has replied. */
+    private float $ends;
     /** @var array<int, mixed> the servers that have held it all the time, as keys */
     private array $counted;
 
@@ -39,6 +41,7 @@ final class RedLockGrant extends Grant
         $this->lease = $of->lease;
         $this->expires = $began + RedLockLock::usable($of->lease);
         $this->next = $began + $of->lease / 3;
+        $this->ends = Clock::now() + $of->lease;
     }
 
     public function renew(?float $lease): void
@@ -110,7 +113,7 @@ final class RedLockGrant extends Grant
 
     public function mayBeHeld(): bool
     {
-        return Clock::now() < $this->expires;
+        return Clock::now() < $this->ends;
     }
 
     /** Renews it on all servers at once; whether a majority has renewed it that has held it all the time. */
@@ -124,6 +127,7 @@ final class RedLockGrant extends Grant
             $this->lease = $lease;
             $this->expires = min($this->expires, $began + RedLockLock::usable($lease));
         }
+        $this->ends = max($this->ends, $began + $lease);
         $servers = $this->red->servers();
         $renewed = new ArrayObject();
         $done = 0;
@@ -175,7 +179,7 @@ final class RedLockGrant extends Grant
     private function requestAgain(int $i, RedLockServer $server, float $lease): void
     {
         unset($this->counted[$i]);
-        if (count($this->counted) >= $this->red->majority()) {
+        if (!$this->isLost(false) && count($this->counted) >= $this->red->majority()) {
             $server->request($this->of->acquireWords($this->owner, $lease), fn () => null) && $this->asked[$i] = true;
         }
     }

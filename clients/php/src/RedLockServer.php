@@ -121,6 +121,7 @@ final class RedLockServer
     /** Whether a release has no reply yet: of this owner, or any. */
     public function owes(?string $owner = null): bool
     {
+        $this->owed = array_filter($this->owed, fn (array $one) => Clock::now() < $one[1]);
         return $owner === null ? $this->owed !== [] : isset($this->owed[$owner]);
     }
 

@@ -32,8 +32,10 @@ final class Wire
         $this->since = Clock::now();
         $bare = preg_replace('~^\w+://~', '', $address);
         $this->isSecure = $bare === $address || str_starts_with($address, 'tcp://');
-        $target = str_starts_with($bare, '/') ? "unix://$bare" : "tcp://$bare";
         $host = substr($bare, 0, (int) strrpos($bare, ':'));
+        // php-redis has an IPv6 address without brackets.
+        $tcp = str_contains($host, ':') && $host[0] !== '[' ? "[$host]" . substr($bare, strlen($host)) : $bare;
+        $target = str_starts_with($bare, '/') ? "unix://$bare" : "tcp://$tcp";
         $options = stream_context_create(['ssl' => ($context['stream'] ?? []) + ['peer_name' => $host]]);
         $flags = STREAM_CLIENT_CONNECT | STREAM_CLIENT_ASYNC_CONNECT;
         $stream = @stream_socket_client($target, $code, $text, Connections::PATIENCE, $flags, $options);

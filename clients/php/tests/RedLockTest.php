@@ -198,6 +198,47 @@ final class RedLockTest extends TestCase
         self::assertTrue($hold->awaitLoss(0.0));
     }
 
+    /** It was renewed on one server, and the others have its renewals still to read. */
+    public function testALostHoldIsReleasedEverywhere(): void
+    {
+        $lock = $this->red->lock('k', lease: 1.5);
+        $hold = $lock->acquire();
+        $this->everywhere($hold->owner);
+        $hold->renew();
+        $this->stop(0, 1);
+        $this->waitFor(function () use ($hold): bool {
+            try {
+                $hold->keep();
+                return false;
+            } catch (NotHeld) {
+                return true;
+            }
+        }, 'the loss');
+        // Its leases on the first two servers are expired by now.
+        $hold = null;
+        $this->goOn();
+        $began = microtime(true);
+        $lock->acquire(5.0)->release();
+        self::assertLessThan(1.0, microtime(true) - $began);
+        $this->everywhere(null);
+    }
+
+    public function testServersWithAnIPv6Address(): void
+    {
+        @stream_socket_server('tcp://[::1]:0') !== false || self::markTestSkipped('this machine has no IPv6');
+        $servers = array_map(fn () => new Server('--bind', '127.0.0.1', '::1'), [1, 2, 3]);
+        try {
+            $red = new RedLock(array_map(function (Server $server): Locks {
+                $redis = new \Redis();
+                $redis->connect('::1', $server->port);
+                return Locks::on($redis);
+            }, $servers));
+            self::assertTrue($red->lock('k')->run(fn () => true, 5.0));
+        } finally {
+            array_walk($servers, fn (Server $server) => $server->stop());
+        }
+    }
+
     public function testKeepRenewsIt(): void
     {
         $hold = $this->red->lock('k', lease: 0.6)->acquire();
