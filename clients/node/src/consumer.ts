@@ -130,8 +130,10 @@ export class Consumer {
   }
 
   async #round(): Promise<void> {
+    // First, because an attempt to connect fails at once if there is no server, and run() counts the time.
+    const line = (this.#line ??= await this.#core.connections.takeToWait(this.#list, this.#stop));
     await this.#sweep();
-    const element = await this.#take();
+    const element = await this.#take(line);
     if (element === null) {
       return;
     }
@@ -147,10 +149,9 @@ export class Consumer {
   }
 
   /** The next element, which is then in the list of those that were taken; null if there is none. */
-  async #take(): Promise<Buffer | null> {
+  async #take(line: Line): Promise<Buffer | null> {
     const { connections } = this.#core;
     const blockMs = Math.min(connections.maxBlockMs, ROUND_MS);
-    const line = (this.#line ??= await connections.takeToWait(this.#list, this.#stop));
     try {
       connections.watchOutage(line);
       const args = ['BLMOVE', this.#list, this.#taken, 'LEFT', 'RIGHT', String(blockMs / 1_000)];
