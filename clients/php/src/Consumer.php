@@ -194,6 +194,10 @@ final class Consumer
     /** @return array{int, string} how often it was tried, and the value */
     private static function parse(string $element): array
     {
-        return preg_match(self::TRIED, $element, $found) === 1 ? [(int) $found[1], substr($element, strlen($found[0]))] : [0, $element];
+        if (preg_match(self::TRIED, $element, $found) !== 1) {
+            return [0, $element];
+        }
+        // One more is still an integer.
+        return [min((int) $found[1], PHP_INT_MAX - 1), substr($element, strlen($found[0]))];
     }
 }
