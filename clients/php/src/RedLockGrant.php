@@ -7,6 +7,7 @@ namespace LockSo;
 use ArrayObject;
 use InvalidArgumentException;
 use Throwable;
+use WeakReference;
 
 /** What a majority of servers has granted. @internal */
 final class RedLockGrant extends Grant
@@ -130,13 +131,15 @@ final class RedLockGrant extends Grant
         $this->ends = max($this->ends, $began + $lease);
         $servers = $this->red->servers();
         $renewed = new ArrayObject();
+        $grant = WeakReference::create($this);
         $done = 0;
         $words = ['LOCK.RENEW', $this->of->key, $this->owner, 'PX', Clock::milliseconds($lease)];
         foreach ($servers as $i => $server) {
-            $server->request($words, function (mixed $reply) use ($i, $server, $lease, $renewed, &$done): void {
+            // What a server still has to reply to does not keep the RedLock alive.
+            $server->request($words, static function (mixed $reply) use ($grant, $i, $server, $lease, $renewed, &$done): void {
                 $done++;
                 if ($reply instanceof NotHeld) {
-                    $this->requestAgain($i, $server, $lease);
+                    $grant->get()?->requestAgain($i, $server, $lease);
                 } elseif (!$reply instanceof Throwable) {
                     $renewed[$i] = true;
                 }
@@ -166,12 +169,15 @@ final class RedLockGrant extends Grant
     /** Releases it on all servers that may have granted it. */
     private function requestRelease(): void
     {
+        $grant = WeakReference::create($this);
         foreach (array_intersect_key($this->red->servers(), $this->asked) as $i => $server) {
-            $server->release($this->of->key, $this->owner, Clock::now() + $this->lease, function (mixed $reply) use ($i): void {
-                if ($reply instanceof NotHeld) {
-                    unset($this->counted[$i]);
+            $received = static function (mixed $reply) use ($grant, $i): void {
+                $lost = $reply instanceof NotHeld ? $grant->get() : null;
+                if ($lost !== null) {
+                    unset($lost->counted[$i]);
                 }
-            });
+            };
+            $server->release($this->of->key, $this->owner, Clock::now() + $this->lease, $received);
         }
     }
 

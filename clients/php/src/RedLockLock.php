@@ -115,7 +115,8 @@ final class RedLockLock extends Lock
         $asked = [];
         try {
             foreach ($servers as $i => $server) {
-                $received = fn (mixed $reply) => $replies[$i] = $reply;
+                // What a server still has to reply to does not keep the RedLock alive.
+                $received = static fn (mixed $reply) => $replies[$i] = $reply;
                 $server->request($this->acquireWords($owner, $this->lease), $received) && $asked[$i] = true;
             }
             $this->red->pump(min($deadline, $began + $limit), function () use ($replies, $granted, $servers): bool {
@@ -132,7 +133,7 @@ final class RedLockLock extends Lock
         } finally {
             // Also on those that have not replied, behind the request.
             foreach ($grant === null ? array_intersect_key($servers, $asked) : [] as $server) {
-                $server->release($this->key, $owner, Clock::now() + $this->lease, fn () => null);
+                $server->release($this->key, $owner, Clock::now() + $this->lease, static fn () => null);
             }
         }
     }

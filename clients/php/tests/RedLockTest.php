@@ -239,6 +239,24 @@ final class RedLockTest extends TestCase
         }
     }
 
+    public function testNoConnectionIsLeftOpen(): void
+    {
+        $connections = fn (): int => substr_count(self::$all[1]->client()->rawCommand('CLIENT', 'LIST', 'TYPE', 'normal'), 'cmd=lock.');
+        $before = $connections();
+        $hold = $this->red->lock('k', lease: 5.0)->acquire();
+        $other = self::create();
+        self::assertNull($other->lock('k')->tryAcquire(), 'it does not wait for the replies to its releases');
+        $other = null;
+        $this->waitFor(fn () => $connections() === $before + 1, 'the end of a connection');
+        $this->stop(0);
+        $hold->renew();
+        $hold->release();
+        // The first server still has to reply.
+        $hold = null;
+        $this->red = self::create();
+        $this->waitFor(fn () => $connections() === $before, 'the end of the connections');
+    }
+
     public function testKeepRenewsIt(): void
     {
         $hold = $this->red->lock('k', lease: 0.6)->acquire();
