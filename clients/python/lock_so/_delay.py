@@ -40,7 +40,8 @@ class Pending:
 
 def parsed(element: Any) -> Tuple[int, Any]:
     """How many tries of it were begun, and its value."""
-    pattern: Any = rb"lock-so:([0-9]+):" if isinstance(element, bytes) else r"lock-so:([0-9]+):"
+    # No more digits than int() reads.
+    pattern: Any = rb"lock-so:([0-9]{1,999}):" if isinstance(element, bytes) else r"lock-so:([0-9]{1,999}):"
     found = re.match(pattern, element)
     return (int(found[1]), element[found.end():]) if found else (0, element)
 
