@@ -217,7 +217,7 @@ valgrind: lock.so ## run the integration tests with every server under Valgrind
 
 mutate: ## show which mutants of the lines that differ from BASE no test notices (BASE=origin/main, ALL=1, COUNT=, SEED=)
 	@tools/setup mutate
-	@CC='$(CC)' SANITIZE='$(SANITIZE)' UNIT_SOURCES='$(UNIT_SOURCES)' CHECKING='$(CHECKING)' TEST_JOBS='$(TEST_JOBS)' \
+	@CC='$(CC)' SANITIZE='$(SANITIZE)' VERSIONED='$(VERSIONED)' UNIT_SOURCES='$(UNIT_SOURCES)' CHECKING='$(CHECKING)' TEST_JOBS='$(TEST_JOBS)' \
 	    MUTATE_JOBS='$(MUTATE_JOBS)' BASE='$(BASE)' ALL='$(ALL)' COUNT='$(COUNT)' SEED='$(SEED)' \
 	    build/venv/bin/python tests/mutation/run.py
 

@@ -19,7 +19,7 @@ UNIT_SOURCES = os.environ.get("UNIT_SOURCES", "").split()
 C = ["-std=c11", "-O2", "-I.", "-Imodule"]
 C += [f"-Werror={what}" for what in ("implicit-function-declaration", "int-conversion", "incompatible-pointer-types")]
 # The checking build, as `make integration` has it.
-MODULE = ["-fPIC", "-fvisibility=hidden", "-DCHECKED"]
+MODULE = ["-fPIC", "-fvisibility=hidden", "-DCHECKED", *shlex.split(os.environ.get("VERSIONED", ""))]
 UNIT_FLAGS = ["-g", *SANITIZE, "-iquote", "tests/unit"]
 
 # For endless loops of the preprocessor or the optimizer.
