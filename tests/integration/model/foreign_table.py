@@ -13,6 +13,8 @@ READ, WRITE, EXCLUSIVE, SEMAPHORE = "read", "write", "exclusive", "semaphore"
 MODES = {b"read": READ, b"write": WRITE, b"semaphore": SEMAPHORE}
 MOST = 2**31 - 1
 EVER = float("inf")
+MOVED = 10_000
+"""Milliseconds by which the keys of a lock may end after its last lease once MIGRATE has moved them."""
 
 FREE, PLAIN, READ_WRITE, PERMITS, FOREIGN, WRONG_TYPE = "free", "plain", "rw", "semaphore", "foreign", "wrong type"
 
@@ -51,6 +53,8 @@ class Keys:
     end: float = EVER
     side_types: dict = field(default_factory=dict)
     leases: list = field(default_factory=list)
+    leases_end: float = EVER
+    """When the set of leases itself expires."""
     now: int = 0
 
     @classmethod
@@ -59,12 +63,13 @@ class Keys:
         for name in (KEY, LEASES, QUEUE, TIMEOUT, TOKEN):
             pipeline.type(name)
         pipeline.execute_command("PEXPIRETIME", KEY)
+        pipeline.execute_command("PEXPIRETIME", LEASES)
         pipeline.time()
         pipeline.execute_command("EVAL", _IF_TYPE.format("hash", "redis.call('HLEN',KEYS[1])", "0"), 1, KEY)
         pipeline.execute_command("EVAL", _IF_TYPE.format("hash", "redis.call('HGETALL',KEYS[1])", "{}"), 1, KEY)
         scores = "redis.call('ZRANGE',KEYS[1],0,-1,'WITHSCORES')"
         pipeline.execute_command("EVAL", _IF_TYPE.format("zset", scores, "{}"), 1, LEASES)
-        *types, end, (seconds, _), length, flat, scores = pipeline.execute()
+        *types, end, leases_end, (seconds, _), length, flat, scores = pipeline.execute()
         return cls(
             type=types[0],
             fields=dict(zip(flat[::2], flat[1::2], strict=True)),
@@ -72,6 +77,7 @@ class Keys:
             end=EVER if end < 0 else end,
             side_types=dict(zip((LEASES, QUEUE, TIMEOUT, TOKEN), types[1:], strict=True)),
             leases=list(zip(scores[::2], map(float, scores[1::2]), strict=True)),
+            leases_end=EVER if leases_end < 0 else leases_end,
             now=seconds * 1000,
         )
 
@@ -96,8 +102,11 @@ class Keys:
 
     @property
     def set_is_ours(self):
-        """Whether the lease set belongs to this lock: then its last end is that of the key."""
-        return bool(self.leases) and _time(self.leases[-1][1]) == self.end
+        """Whether the lease set belongs to this lock: then its last end is that of the key, or MIGRATE has moved both."""
+        if not self.leases:
+            return False
+        last = _time(self.leases[-1][1])
+        return last == self.end or (last < self.leases_end <= last + MOVED and last <= self.end <= last + MOVED)
 
     def is_alive(self, name):
         if self.kind not in (READ_WRITE, PERMITS) or not self.set_is_ours:
