@@ -105,7 +105,7 @@ class Pool:
         self._servers: Dict[Place, Server] = {}
         self._slots: List[Tuple[int, int, Place]] = []
         self._nodes: List[Tuple[str, int]] = []
-        self._failures, self._is_learning = 0, False
+        self._failures, self._is_learning, self._is_introduced = 0, False, False
 
     def server(self, place: Place) -> Server:
         return self._servers.get(place) or self._servers.setdefault(place, Server())
@@ -175,8 +175,6 @@ class Pool:
         connection._connect = _refuse
         self.has_connected = True
         self.opened_count += 1
-        if not self._slots:
-            self._learn()
         return connection
 
     def give(self, connection: Any, server: Server) -> None:
@@ -245,13 +243,30 @@ class Pool:
                         reply = yield from link.run(_slots())
                 except Exception:
                     continue
-                found = [(int(first), int(last), [self._remapped(text_of(node[0] or place[0]), int(node[1])) for node in nodes])
-                         for first, last, *nodes in reply]  # fmt: skip
-                self._slots = [(first, last, nodes[0]) for first, last, nodes in found]
-                self._nodes = [node for _, _, nodes in found for node in nodes]
-                return
+                if self._read(reply, place):
+                    return
         finally:
             self._is_learning = False
+
+    def _read(self, reply: Any, place: Any) -> bool:
+        """The slots from this node's reply. A node that knows none, because it has joined no cluster, is no source."""
+        found = [(int(first), int(last), [self._remapped(text_of(node[0] or place[0]), int(node[1])) for node in nodes])
+                 for first, last, *nodes in reply]  # fmt: skip
+        if found:
+            self._slots = [(first, last, nodes[0]) for first, last, nodes in found]
+            self._nodes = [node for _, _, nodes in found for node in nodes]
+        return bool(found)
+
+    def introduced(self, link: "Link", until: float) -> Operations:
+        """Learns where the slots are, before the first command is sent: the client may know only one node, and if this one
+        failed, no other could be found any more."""
+        if self._cluster is None or self._is_introduced:
+            return
+        try:
+            self._read((yield Exchange(link.connection, ["CLUSTER", "SLOTS"], until)), link.place)
+        except library.ResponseError:
+            pass  # it is not permitted, and redirections show the other nodes
+        self._is_introduced = True
 
     def taken(self, link: "Link", until: float) -> Operations:
         """A connection to the link's server: an idle one, or a new one. If no other can be opened, a short command waits
@@ -399,8 +414,13 @@ class Link:
         self.connection = yield from self._pool.taken(self, until)
         if self.owner.is_stopped:
             raise Closed()
-        if redirected:
-            yield Exchange(self.connection, ["ASKING"], until)
+        try:
+            yield from self._pool.introduced(self, until)
+            if redirected:
+                yield Exchange(self.connection, ["ASKING"], until)
+        except BaseException:
+            self.drop()  # a reply may still arrive
+            raise
 
     def drop(self) -> None:
         """Closes the connection."""

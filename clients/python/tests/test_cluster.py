@@ -94,3 +94,27 @@ def test_a_try_follows_a_slot_that_has_moved(cluster):
         node.control.execute_command("CLUSTER", "SETSLOT", slot, "NODE", name)
     locks.lock(keys[1]).acquire(wait=0).release()
     locks.close()
+
+
+@pytest.mark.parametrize("flavour", ["sync", "asyncio"])
+def test_the_only_node_that_the_client_knows_fails(cluster, flavour):
+    """As soon as it has been reached, the others are known."""
+    nodes, keys = cluster
+
+    async def play():
+        locks = aio.Locks(redis.asyncio.RedisCluster(host="127.0.0.1", port=nodes[0].port))
+        held = await locks.lock(keys[0], renew=False).acquire()
+        nodes[0].kill()  # without an await in between: nothing goes on in the background
+        await (await locks.lock(keys[1]).acquire(wait=10)).release()
+        await locks.close(timeout=0.1)
+        assert held.keys == (keys[0],)
+
+    if flavour == "asyncio":
+        asyncio.run(play())
+        return
+    locks = Locks(redis.RedisCluster(host="127.0.0.1", port=nodes[0].port))
+    held = locks.lock(keys[0], renew=False).acquire()
+    nodes[0].kill()
+    locks.lock(keys[1]).acquire(wait=10).release()
+    locks.close(timeout=0.1)
+    assert held.keys == (keys[0],)

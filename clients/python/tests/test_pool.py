@@ -170,7 +170,7 @@ def of_a_sentinel():
 def test_what_an_error_closes(pool, monkeypatch, error, is_short, took, left):
     """TRYAGAIN and a redirection do not even close the connection that they came from."""
     pool._cluster = type("Cluster", (), {"nodes_manager": type("Nodes", (), {"remap_host_port": lambda *to: to[1:]})()})()
-    pool.place, pool._learn = lambda key: None, lambda: None
+    pool.place, pool._learn, pool._is_introduced = lambda key: None, lambda: None, True
     give_idle(pool, 4)
     _, operations, _ = begin(pool, is_short=is_short)
     assert isinstance(operations.send(True), Exchange)
@@ -241,3 +241,34 @@ def test_two_look_ups_at_the_same_time_query_each_sentinel_once():
     assert list(pool.sentinels) == [healthy, silent, other]
     next(second)
     assert len(list(second)) == 0 and len(list(first)) == 0
+
+
+@pytest.mark.parametrize("reply, slots", [
+    ([[0, 99, [b"h", 1]], [100, 199, [None, 2], [b"h", 3]]], [(0, 99, ("h", 1)), (100, 199, ("first", 2))]),
+    ([], []),
+    (library.NoPermissionError("no"), []),
+])  # fmt: skip
+def test_the_first_connection_shows_where_the_slots_are(reply, slots):
+    class Nodes:
+        slots_cache, startup_nodes = {}, {"first:1": type("Node", (), {"host": "first", "port": 1})}
+
+        @staticmethod
+        def remap_host_port(host, port):
+            return host, port
+
+    class Cluster(Fake):
+        def __init__(self):
+            super().__init__()
+            self._cluster = type("Client", (), {"nodes_manager": Nodes, "keyslot": staticmethod(lambda key: 7)})
+
+    pool = Cluster()
+    link, operations, step = begin(pool)
+    assert isinstance(step, Open)
+    step = operations.send(Connection())
+    assert step.words == ["CLUSTER", "SLOTS"]
+    step = operations.throw(reply) if isinstance(reply, Exception) else operations.send(reply)
+    assert step.words == ["X"] and pool._slots == slots
+    link.close()
+    _, operations, step = begin(pool)
+    step = operations.send(Connection() if isinstance(step, Open) else True)
+    assert step.words == ["X"], "only the first one"
