@@ -11,12 +11,12 @@ import redis.exceptions as library
 
 from ._spec import Key, Words, check_count, check_key, check_delay, check_positive, encoded, ms_of, text_of
 from ._steps import LASTING, MARGIN, Connect, Do, Outages, Pause, Send, Steps, asked, log, pauses, repeated
-from .errors import ModuleMissing, Refused, is_transient, typed
+from .errors import ModuleMissing, Refused, is_connection, is_transient, typed
 
 LONGEST = 2**50  # ms: the longest delay that a consumer requests
 LOOK = 1.0  # s: how often a consumer looks for what others have left behind, and how long it waits for an element at most
 SHORTEST = 0.1  # s: the shortest pause after a command that was refused
-FATAL = ("WRONGTYPE", "NOPERM")  # what will be refused again
+FATAL = ("WRONGTYPE", "NOPERM", "MOVED", "ASK")  # what will be refused again
 
 Value = Union[str, bytes]
 
@@ -137,7 +137,7 @@ class Consumer:
                 if not isinstance(problem, Refused) or problem.code in FATAL or isinstance(problem, ModuleMissing):
                     raise problem from error
                 log.warning("%s: an element could not be taken or claimed: %s", self.named, problem)
-                yield Pause(max(self._backoff, SHORTEST))
+                yield Pause(min(max(self._backoff, SHORTEST), LOOK))
 
     def _settle(self, steps: Steps) -> Steps:
         """Executes short steps, which nothing interrupts."""
@@ -148,8 +148,8 @@ class Consumer:
             self.is_settling = False
 
     def _push(self, claim: str, delay: float, tries: int, value: Any) -> Words:
-        milliseconds = ms_of(delay) if delay else 0
-        return ["DELAY.PUSH", self.key, claim, min(milliseconds, LONGEST), element_of(tries, value)]
+        milliseconds = ms_of(min(delay, LONGEST / 1000)) if delay else 0
+        return ["DELAY.PUSH", self.key, claim, milliseconds, element_of(tries, value)]
 
     def _look(self) -> Steps:
         """What has been taken for longer than a second was left behind by another consumer: it is pushed again."""
@@ -170,8 +170,15 @@ class Consumer:
         claim, until = f"claim-{secrets.token_hex(8)}", time.monotonic() + MARGIN
         yield from repeated(self._push(claim, delay, tries, parsed(element)[1]), until)
         # In this order: a consumer that dies in between delivers it twice. A removal that was executed, but whose reply was
-        # lost, must not be repeated, because 0 means that it is another consumer's.
-        if (yield from repeated(["LREM", self._taken, 1, element], until, is_repeatable=False)):
+        # lost, must not be repeated, because a second one would remove an equal element of another consumer. It counts as
+        # executed: if it was not, the element is delivered twice.
+        try:
+            is_removed = yield from repeated(["LREM", self._taken, 1, element], until, is_repeatable=False)
+        except Exception as error:
+            if not is_connection(error):
+                raise
+            is_removed = True
+        if is_removed:
             return claim
         yield from repeated(self._cancel(claim), until)
         return None
@@ -199,9 +206,10 @@ class Consumer:
         except Exception as error:
             log.warning("%s: try %d of an element has failed: %r", self.named, tries + 1, error)
             if time.monotonic() < due:
-                yield from self._end([self._push(claim, self._backoff * 2**tries, tries + 1, value)], due)
+                yield from self._end([self._push(claim, self._backoff * 2.0 ** min(tries, 64), tries + 1, value)], due)
         except BaseException:
-            yield from self._end([again], due)
+            if time.monotonic() < due:  # otherwise it has been delivered again
+                yield from self._end([again], due)
             raise
         else:
             if (yield from self._end([self._cancel(claim)], due)) == 0 and time.monotonic() >= due:

@@ -11,7 +11,8 @@ import redis.asyncio
 from harness import wait_for
 
 from lock_so import Cancellation, Cancelled, Closed, Job, Locks, Refused, aio
-from lock_so._delay import beside, element_of, parsed
+from lock_so._delay import Consumer, beside, element_of, parsed
+from lock_so._steps import Connect, Send
 from seen import calls
 
 
@@ -242,7 +243,7 @@ def test_an_element_that_cannot_be_claimed_is_kept(server, do, caplog):
     server.control.rpush("q", "a")
     server.control.config_set("maxmemory", 1)
     server.control.config_set("maxmemory-policy", "noeviction")
-    consuming = Consuming(do, locks.delayed_queue("q"), backoff=0.05)
+    consuming = Consuming(do, locks.delayed_queue("q"), backoff=600)
     wait_for(lambda: "could not be taken or claimed" in caplog.text, 20, "a warning")
     assert not consuming.jobs
     server.control.config_set("maxmemory", 0)
@@ -285,3 +286,82 @@ def test_a_consumer_without_a_server(server, do):
     assert isinstance(Consuming(do, locks.delayed_queue("q")).error(), redis.ConnectionError)
     assert time.monotonic() - began < 5
     do(locks.close())
+
+
+@pytest.mark.parametrize("error", [redis.ConnectionError("cut"), redis.TimeoutError("late")])
+def test_a_removal_without_a_reply_counts(error):
+    """It is not sent again: the second one could remove an equal element of another consumer."""
+    steps, sent = Consumer(None, b"q", print, 60, 1, 1)._claimed(b"a", 1, 60), []
+    try:
+        step = next(steps)
+        while True:
+            if isinstance(step, Send):
+                sent.append(step.words[0])
+            is_lost = isinstance(step, Send) and step.words[0] == "LREM"
+            assert isinstance(step, (Connect, Send))
+            step = steps.throw(error) if is_lost else steps.send(1)
+    except StopIteration as end:
+        assert end.value.startswith("claim-") and sent == ["DELAY.PUSH", "LREM"]
+
+
+@pytest.mark.parametrize("backoff", [0, 0.0, 1])
+def test_a_pause_after_many_tries(server, do, backoff):
+    def handler(job):
+        if len(consuming.jobs) == 1:
+            raise ValueError("no")
+
+    locks = do.locks(server)
+    consuming = Consuming(do, locks.delayed_queue("q"), handler, max_tries=10**6, backoff=backoff)
+    server.control.rpush("q", "lock-so:5000:a")
+    if backoff:
+        (pending,) = wait_pending(server)
+        assert pending[2] in ("lock-so:5001:a", b"lock-so:5001:a") and int(pending[1]) > 2**49
+        server.control.execute_command("DELAY.CANCEL", "q", pending[0])
+    else:
+        wait_for(lambda: seen(consuming) == [(b"a", 5001), (b"a", 5002)], 20, "two tries")
+        wait_empty(server)
+    consuming.end()
+    do(locks.close())
+
+
+def wait_pending(server):
+    """The elements of the queue whose claims have been settled."""
+    found = []
+
+    def is_settled():
+        found[:] = server.control.execute_command("DELAY.LIST", "q")
+        return found and int(found[0][1]) > 10**6
+
+    wait_for(is_settled, 20, "the pause")
+    return found
+
+
+def test_a_job_that_is_cancelled_too_late_is_not_pushed_again(server):
+    async def play():
+        first, second = (aio.Locks(redis.asyncio.Redis(port=server.port)) for _ in range(2))
+        entered, again, tries = asyncio.Event(), asyncio.Event(), []
+
+        async def slow(job):
+            entered.set()
+            await asyncio.sleep(600)
+
+        async def fast(job):
+            tries.append(job.tries)
+            again.set()
+
+        consuming = asyncio.ensure_future(first.delayed_queue("q").consume(slow, timeout=0.3))
+        server.control.rpush("q", "a")
+        await entered.wait()
+        other = asyncio.ensure_future(second.delayed_queue("q").consume(fast))
+        await again.wait()
+        consuming.cancel()
+        await asyncio.wait({consuming})
+        while not empty(server):
+            await asyncio.sleep(0.05)
+        other.cancel()
+        await asyncio.wait({other})
+        assert tries == [2]
+        for locks in (first, second):
+            await locks.close()
+
+    asyncio.run(asyncio.wait_for(play(), 60))
