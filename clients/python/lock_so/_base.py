@@ -69,7 +69,7 @@ class Shared:
     def abandon(self, *states: State, source: Any = None) -> None:
         """Releases what was never released, from a finalizer."""
         lost = [state for state in states if state.is_lost]
-        left = [state for state in states if not state.is_ending and (state.spec.session or state not in lost)]
+        left = [state for state in states if not state.is_ending and (state.may_be_left or state not in lost)]
         for state in left:
             self.forget(state)
         for state in left:

@@ -99,10 +99,10 @@ class Part(State):
         yield from self.whole.servers.identified(self.number, until)
         if self.whole.has_ended():
             return None
-        sent = time.monotonic()
-        self.last = sent + self.whole.spec.lease
+        sent, spec = time.monotonic(), self.whole.spec
+        self.last = sent + spec.lease
         try:
-            token = yield Send(self.whole.spec.acquire(self.owner, None), self.last)
+            token = yield Send(spec.acquire(self.owner, None), self.last)
         except Exception as error:
             if self.whole.has_ended() and not isinstance(error, library.ResponseError):
                 yield from self.released()  # it may have been granted
@@ -110,12 +110,19 @@ class Part(State):
         if token is None:
             self.last = 0.0
             return None
-        self.confirm(sent, self.whole.spec.lease)
+        self.confirm(sent, spec.lease)
         self.is_granted, self.has_kept = True, is_first
         self.shared.holds[id(self)] = self
         if self.whole.has_ended():
             yield from self.released()
+        else:
+            yield from self._caught_up(spec.lease)
         return token
+
+    def _caught_up(self, lease: float) -> Steps:
+        """The reply may have been so late that the renewal with another lease was not sent to this server."""
+        if self.whole.spec.lease != lease and not self.whole.has_ended():
+            yield from self.renewed_once(time.monotonic() + reply_time(lease), self.whole.spec.lease)
 
     def renewed_once(self, until: float, lease: float) -> Steps:
         """Returns whether the server has renewed what it has had all the time. If it has lost it, it is requested again."""
@@ -126,6 +133,7 @@ class Part(State):
                 self.last = max(self.last, sent + lease)
                 yield Send(["LOCK.RENEW", self.spec.key, self.owner, "PX", ms_of(lease)], self.last)
                 self.confirm(sent, lease)
+                yield from self._caught_up(lease)
                 return self.counts
         except ValueError:
             self.is_granted = False  # this is another server now
@@ -144,7 +152,7 @@ class Part(State):
         self.shared.holds.pop(id(self), None)
         for _ in range(2 if self.last and not self.is_granted else 1 if self.last else 0):
             try:
-                yield from repeated(["LOCK.RELEASE", self.spec.key, self.owner], self.last)
+                yield from self._released_once()
                 was_held = True
                 break
             except Exception as error:
@@ -155,6 +163,19 @@ class Part(State):
         self.is_released = True
         return was_held
 
+    def _released_once(self) -> Steps:
+        words = ["LOCK.RELEASE", self.spec.key, self.owner]
+        try:
+            yield from repeated(words, self.last, is_repeatable=False)
+        except Exception as error:
+            if not is_connection(error):
+                raise
+            try:
+                yield from repeated(words, self.last)
+            except library.ResponseError as problem:
+                if not (is_not_held(problem) and self.is_granted):
+                    raise  # otherwise the first one was executed
+
 
 class MajorityState(State):
     """The state of one round, and of the hold if it had a majority."""
@@ -164,6 +185,10 @@ class MajorityState(State):
         self.servers = servers
         self.until, self._slept = time.monotonic(), slept()
         self.parts = [Part(self, number) for number in range(len(servers.shared))]
+
+    @property
+    def may_be_left(self) -> bool:
+        return True
 
     def _has_expired(self) -> bool:
         return time.monotonic() + slept() - self._slept >= self.until
@@ -176,20 +201,27 @@ class MajorityState(State):
 
     def asked(self, work: Callable[[Part], Steps], until: float, is_enough: Callable[[Results], bool],
               even_busy: bool = False) -> Generator[Any, Any, Results]:  # fmt: skip
-        """Executes steps for all servers at once, without those that have not replied to the last ones. Returns the results
-        when they are enough or the time has passed; what has not ended then continues."""
+        """Executes steps for all servers at once; for those that have not replied to the last ones, when they have. Returns
+        the results when they are enough or the time has passed; what has not ended then continues."""
         jobs: Dict[Any, Part] = {}
         results: Results = {}
-        for part in self.parts:
-            if part.shared.is_closed:
-                results[part] = Closed()
-            elif even_busy or part.job is None or part.job.done():
-                part.job = part.shared.start(part.spec.key, work(part), group=GROUP)
-                jobs[part.job] = part
-        while jobs and not is_enough(results) and time.monotonic() < until:
-            for job in (yield AnyOf(set(jobs), until)):
-                results[jobs.pop(job)] = Closed() if job.cancelled() else job.exception() or job.result()
-        return results
+        busy = list(self.parts)
+        while True:
+            for part in list(busy):
+                if part.shared.is_closed:
+                    results[part] = Closed()
+                elif even_busy or part.job is None or part.job.done():
+                    part.job = part.shared.start(part.spec.key, work(part), group=GROUP)
+                    jobs[part.job] = part
+                else:
+                    continue
+                busy.remove(part)
+            awaited = {*jobs, *(part.job for part in busy)}
+            if not awaited or is_enough(results) or time.monotonic() >= until:
+                return results
+            for job in (yield AnyOf(awaited, until)):
+                if job in jobs:
+                    results[jobs.pop(job)] = Closed() if job.cancelled() else job.exception() or job.result()
 
     def acquired(self, last: float) -> Generator[Any, Any, Results]:
         """One round. It has a token if it had a majority in time."""
@@ -200,8 +232,8 @@ class MajorityState(State):
             return [token for token in results.values() if isinstance(token, int)]
 
         def is_decided(results: Results) -> bool:
-            granted = len(tokens(results))
-            return granted >= self.servers.majority or len(results) - granted > len(self.parts) - self.servers.majority
+            granted, missing, majority = len(tokens(results)), len(self.parts) - len(results), self.servers.majority
+            return granted >= majority or (len(results) >= majority and granted + missing < majority)
 
         results = yield from self.asked(lambda part: part.acquired(until), until, is_decided)
         if len(tokens(results)) >= self.servers.majority:
@@ -315,7 +347,8 @@ class Majority:
         """Before the first use: identifies the servers that reply in time; the others are identified when they do."""
         if self._servers.is_prepared:
             return
-        until = min(time.monotonic() + reply_time(self.spec.lease), self._last)
+        now = time.monotonic()
+        until = now + min(reply_time(self.spec.lease), (self._last - now) / 2)  # a silent server may not use up the wait
         results = yield from self._state.asked(lambda part: self._servers.identified(part.number, until), until, lambda _: False)
         self._failed(results)
         self._servers.is_prepared = True
@@ -355,6 +388,10 @@ class BaseMajorityLock(Several):
 
 class BaseMajorityHold:
     """What their holds are in both flavours."""
+
+    def __init__(self, lock: Any, state: MajorityState):
+        super().__init__(lock, state)  # type: ignore[call-arg]
+        self._all_locks = [member._locks for member in lock._members]  # must not be collected while it is held
 
     def _watches(self, _: bool) -> Any:
         return ()

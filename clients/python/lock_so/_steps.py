@@ -331,6 +331,11 @@ class State:
         return self.spec.renew and not self.spec.session
 
     @property
+    def may_be_left(self) -> bool:
+        """Whether something of it may be left on a server though it is lost."""
+        return self.spec.session
+
+    @property
     def is_lost(self) -> bool:
         """Whether it is known to be lost: the server reported it, or the lease has expired by the local clock."""
         return bool(self._loss) or (not self.is_released and self._has_expired())

@@ -269,3 +269,88 @@ def test_a_wait_that_ends(servers, kind):
     wait_free(made[2], "k")
     for each in locks:
         each.close()
+
+
+def test_an_even_number_of_servers(servers, do):
+    made = [servers.make() for _ in range(4)]
+    locks = [do.locks(server, connect_timeout=0.3) for server in made]
+    lock = (aio if do.is_asyncio else lock_so).RedLock(locks).lock("k")
+    for server in made[:2]:
+        server.control.execute_command("LOCK.ACQUIRE", "k", "rival", "PX", 600000)
+    for wait in (0, 1):
+        with pytest.raises(NotAcquired) as found:
+            do(lock.acquire(wait=wait))
+        assert found.value.__cause__ is None
+    for each in locks:
+        do(each.close())
+
+
+def test_a_silent_server_before_the_first_acquisition(three, do):
+    os.kill(three.servers[0].pid, signal.SIGSTOP)
+    try:
+        do(do(three.redlock.lock("k", lease=60).acquire(wait=0.6)).release())
+    finally:
+        os.kill(three.servers[0].pid, signal.SIGCONT)
+    wait_for(lambda: three.owners() == [[]] * 3, 20, "nothing to be left")
+
+
+def test_a_late_grant_gets_the_lease_of_a_renewal(three, do):
+    do(do(three.redlock.lock("other").acquire()).release())
+    os.kill(three.servers[0].pid, signal.SIGSTOP)
+    try:
+        hold = do(three.redlock.lock("k", lease=30).acquire(wait=5))
+        do(hold.renew(600))
+    finally:
+        os.kill(three.servers[0].pid, signal.SIGCONT)
+    three.wait_owners(*[hold.owner] * 3)
+    wait_for(lambda: info(three.servers[0], "k")["holders"][0]["pttl"] > 60000, 20, "the longer lease")
+    do(hold.release())
+    wait_for(lambda: three.owners() == [[]] * 3, 20, "nothing to be left")
+
+
+def test_renewals_at_the_same_time(three, do):
+    hold, errors = do(three.redlock.lock("k", lease=600).acquire()), []
+    three.wait_owners(*[hold.owner] * 3)
+
+    def renew():
+        try:
+            for _ in range(30):
+                do(hold.renew())
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=renew) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors
+    do(hold.release())
+
+
+def test_a_hold_keeps_the_locks_of_all_servers(servers, do):
+    made, factory = [servers.make() for _ in range(3)], (aio if do.is_asyncio else lock_so).RedLock
+    hold = do(factory([do.locks(server) for server in made]).lock("k", lease=scaled(1)).acquire())
+    gc.collect()
+    renewed = calls(made[1], "lock.renew")
+    wait_for(lambda: calls(made[1], "lock.renew") >= renewed + 3, 20, "renewals")
+    assert not hold.is_lost and [list(holds(server, "k")) for server in made] == [[hold.owner]] * 3
+    do(hold.release())
+    for locks in hold._all_locks:
+        do(locks.close())
+
+
+def test_a_forgotten_hold_that_was_lost(three, do):
+    lost = threading.Event()
+    hold = do(three.redlock.lock("k", lease=600, on_lost=lambda _: lost.set()).acquire())
+    three.wait_owners(*[hold.owner] * 3)
+    for number in (0, 2):
+        three.servers[number].control.execute_command("LOCK.FORCE", "k")
+    three.take(0, 2)
+    with pytest.raises(NotHeld):
+        do(hold.renew())
+    assert lost.wait(20) and list(holds(three.servers[1], "k")) == [hold.owner]
+    del hold
+    gc.collect()
+    wait_free(three.servers[1], "k")
+    wait_for(lambda: not any(locks._shared.holds for locks in three.locks), 20, "nothing to be kept")
