@@ -152,6 +152,8 @@ class BaseLock(Generic[H]):
 
     def _again(self, attempt: Any) -> Optional[H]:
         """A further hold of what this thread or task holds already."""
+        if self._shared.is_closed:  # those of a member
+            raise Closed()
         state = attempt.entries.get(self._spec.identity) if attempt.entries else None
         if state is None or not state.holds:
             return None

@@ -9,8 +9,10 @@ from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tup
 
 from ._info import LockInfo, joined
 from ._spec import Spec, Use, encoded
-from ._steps import LATE, Do, State, Steps
-from .errors import Cancelled, NotAcquired, NotHeld, not_acquired
+from ._steps import LATE, MARGIN, AnyOf, Do, State, Steps
+from .errors import Cancelled, Closed, NotAcquired, NotHeld, not_acquired
+
+GROUP = "combined"  # of workers: a release that waits for a silent server delays no other ones
 
 
 def ordered(locks: Sequence[Any]) -> List[Any]:
@@ -133,8 +135,9 @@ class CombinedState(State):
         return not self.is_ending and any(hold.is_lost or hold._state.has_ended() for hold in self.members)
 
     def notify(self) -> None:
-        super().notify()
-        if self.interrupt:
+        if self.holds:
+            super().notify()
+        elif self.interrupt:  # it is being acquired
             self.interrupt()
 
     def not_held(self) -> NotHeld:
@@ -149,17 +152,34 @@ class CombinedState(State):
         if self.is_released:
             raise self.not_held()
         was_lost = self.is_lost
-        self.is_ending, errors = True, []
-        for hold in reversed(self.members):
-            if hold not in self._released:
-                errors += yield from _errors_of(hold.release)
-                if not errors or isinstance(errors[-1], NotHeld):
-                    self._released.append(hold)
+        self.is_ending = True
+        results = yield from self._each_released([hold for hold in reversed(self.members) if hold not in self._released])
+        self._released += [hold for hold, found in results.items() if not found or isinstance(found[0], NotHeld)]
+        errors = [error for found in results.values() for error in found]
         self.is_released = len(self._released) == len(self.members)
         for error in sorted(errors, key=lambda error: isinstance(error, NotHeld)):
             raise error
         if was_lost:
             raise self.not_held()
+
+    @staticmethod
+    def _each_released(holds: List[Any]) -> Generator[Any, Any, Dict[Any, List[Exception]]]:
+        """Releases them in this order. One whose server does not reply delays the others by LATE only: it continues in the
+        background. Returns the errors of each."""
+        jobs: Dict[Any, Any] = {}
+        results: Dict[Any, List[Exception]] = {}
+        until = max([time.monotonic(), *(hold._state.until for hold in holds)]) + 2 * MARGIN
+        for hold in holds:
+            if hold._shared.is_closed:  # nothing runs in its background any more
+                results[hold] = yield from _errors_of(hold.release)
+                continue
+            job = hold._shared.start(hold._state.spec.key, _errors_of(hold.release), group=GROUP)
+            jobs[job] = hold
+            yield AnyOf({job}, time.monotonic() + LATE)
+        while jobs and time.monotonic() < until:
+            for job in (yield AnyOf(set(jobs), until)):
+                results[jobs.pop(job)] = [Closed()] if job.cancelled() else job.result()
+        return {**results, **{hold: [Closed()] for hold in jobs.values()}}  # closed before it began
 
     def renew(self, lease: Optional[float]) -> Steps:
         self.check()
@@ -227,4 +247,6 @@ class BaseCombinedHold:
         return ()
 
     def _keep(self) -> None:
-        """Its members are renewed."""
+        """Its members are renewed; one may have been lost before there was a hold to notify."""
+        if self._state.is_lost:
+            self._state.notify()

@@ -1,6 +1,8 @@
 """Several locks as one: of several slots of a cluster, and of several servers, in both flavours."""
 
 import asyncio
+import os
+import signal
 import threading
 import time
 
@@ -11,8 +13,8 @@ from harness import wait_for
 from test_cluster import cluster  # noqa: F401
 
 import lock_so
-from lock_so import Locks, NotAcquired, NotHeld, aio
-from lock_so._combine import parts_of
+from lock_so import Closed, Locks, NotAcquired, NotHeld, aio
+from lock_so._combine import Combination, parts_of
 from lock_so._spec import Spec
 from seen import calls, holds, info, wait_free
 
@@ -211,3 +213,47 @@ def test_several_slots_of_a_cluster(cluster):  # noqa: F811
     with locks.multi(keys[0], f"{{{keys[0]}}}") as hold:  # one slot
         assert hold.holds == [hold]
     locks.close()
+
+
+def test_a_silent_member_does_not_delay_the_release_of_the_others(two, do):
+    first, second, one, other, combine = two
+    hold = do(combine(one.lock("k"), other.lock("k")).acquire())
+    releasing = threading.Thread(target=lambda: do(hold.release()))
+    os.kill(second.pid, signal.SIGSTOP)
+    try:
+        releasing.start()
+        wait_for(lambda: info(first, "k") is None, 5, "the other one to be free")
+        assert releasing.is_alive()
+    finally:
+        os.kill(second.pid, signal.SIGCONT)
+    releasing.join(60)
+    assert info(second, "k") is None
+    with pytest.raises(NotHeld, match="released before"):
+        do(hold.release())
+
+
+def test_a_member_that_is_lost_before_there_is_a_hold(two, do, monkeypatch):
+    first, second, one, other, combine = two
+    lost, state_of = [], Combination.state
+
+    def state(self, answer):
+        answer.members[0]._state.notify()
+        return state_of(self, answer)
+
+    monkeypatch.setattr(Combination, "state", state)
+    hold = do(combine(one.lock("k"), other.lock("k"), on_lost=lost.append).acquire())
+    wait_for(lambda: lost, 20, "the callback")
+    with pytest.raises(NotHeld):
+        do(hold.release())
+    assert lost == [hold] and info(second, "k") is None
+
+
+def test_a_member_of_closed_locks(two, do):
+    first, second, one, other, combine = two
+    second.control.execute_command("LOCK.ACQUIRE", "k", "rival", "PX", 600000)
+    do(other.close())
+    began = time.monotonic()
+    with pytest.raises(Closed):
+        do(combine(one.lock("k"), other.lock("k")).acquire(wait=20))
+    assert time.monotonic() - began < 5
+    wait_free(first, "k")
