@@ -260,8 +260,8 @@ class Factory(Generic[L, H, C]):
     def multi(self, *keys: Key, read: Iterable[Key] = (), write: Iterable[Key] = (), wait: Optional[float] = None,
               lease: float = 30.0, session: bool = False, replicas: Replicas = None, renew: bool = True,
               on_lost: OnLost[H] = None, cancel_on_loss: Optional[C] = None, reentrant: bool = False) -> L:  # fmt: skip
-        """A multi-key lock: all of these keys, or none. In a cluster the keys must share a hash tag. With `read` and
-        `write` these are read-write locks, to be read and to be written; a key in both is written."""
+        """A multi-key lock: all of these keys, or none; in a cluster those of one slot after those of the other. With `read`
+        and `write` these are read-write locks, to be read and to be written; a key in both is written."""
         if isinstance(read, (str, bytes)) or isinstance(write, (str, bytes)):
             raise TypeError("read and write must be lists of keys")
         written = tuple(write)

@@ -113,10 +113,10 @@ def inspected(spec: Spec, server: Any, count: int) -> Generator[Any, Any, LockIn
 
 
 def forced(spec: Spec, server: Any) -> Generator[Any, Any, bool]:
-    """Frees it, whoever holds it. Returns whether it was held."""
+    """Frees it, whoever holds it. Returns whether it was held. It is not repeated: that could free it of the next holder."""
     until, was_held = time.monotonic() + MARGIN, False
     for key in spec.keys:
-        was_held = (yield from asked(["LOCK.FORCE", key], key, server, until=until)) == 1 or was_held
+        was_held = (yield from asked(["LOCK.FORCE", key], key, server, is_repeatable=False, until=until)) == 1 or was_held
     return was_held
 
 

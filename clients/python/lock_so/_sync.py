@@ -613,9 +613,13 @@ class Hold(BaseHold):
     def _keep(self) -> None:
         shared, state = self._shared, self._state
         schedule = state.schedule
-        shared.keeper.at(state.until, lambda: _check(state), state.has_ended)
+
+        def has_ended() -> bool:
+            return state.has_ended() or state.schedule != schedule
+
+        shared.keeper.at(state.until, lambda: _check(state), has_ended)
         if state.is_renewed:
-            shared.keeper.at(state.due(), lambda: _renew(shared, state, schedule), state.has_ended)
+            shared.keeper.at(state.due(), lambda: _renew(shared, state, schedule), has_ended)
 
     def release(self) -> None:
         """Releases the lock. Raises NotHeld if it was lost or released before, or redis-py's error if there was no reply in

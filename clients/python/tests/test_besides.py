@@ -201,3 +201,15 @@ def test_forgotten_reentrant_holds(server, do):
         gc.collect()
     wait_free(server, "k")
     do(locks.close())
+
+
+def test_many_renewals_leave_nothing(server):
+    locks = Locks(redis.Redis(port=server.port))
+    hold = locks.lock("k", lease=600).acquire()
+    for number in range(300):
+        hold.renew(600 + number)
+    keeper = locks._shared.keeper
+    keeper.at(0.0, lambda: None)
+    wait_for(lambda: len(keeper._new) + len(keeper._due) < 150, 20, "what has ended to be forgotten")
+    hold.release()
+    locks.close()

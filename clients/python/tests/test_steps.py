@@ -429,3 +429,8 @@ def test_a_guarded_command_is_not_repeated(clock):
 def test_own_holders_are_named():
     own = new_owner()
     assert str(not_acquired(LOCK, 0, [own, "a"])) == f'lock "k" was not acquired: held by {own} (this process) and a'
+
+
+def test_a_lock_is_forced_once(clock):
+    sent, end = play(clock, steps.forced(LOCK, Server()), [(0, CUT)])
+    assert len(sent) == 1 and end is CUT
