@@ -94,17 +94,22 @@ class Part(State):
     def counts(self) -> bool:
         return self.has_kept and self.is_granted and not self.has_ended()
 
+    @property
+    def is_unwanted(self) -> bool:
+        """Whether a grant must be released: the hold has ended, or the Locks of this server were closed."""
+        return self.is_ending or self.whole.has_ended()
+
     def acquired(self, until: float, is_first: bool = True) -> Steps:
         """Returns the token, or None. The reply is read however late it is: it may be a grant that must be released."""
         yield from self.whole.servers.identified(self.number, until)
-        if self.whole.has_ended():
+        if self.is_unwanted:
             return None
         sent, spec = time.monotonic(), self.whole.spec
         self.last = sent + spec.lease
         try:
             token = yield Send(spec.acquire(self.owner, None), self.last)
         except Exception as error:
-            if self.whole.has_ended() and not isinstance(error, library.ResponseError):
+            if self.is_unwanted and not isinstance(error, library.ResponseError):
                 yield from self.released()  # it may have been granted
             raise
         if token is None:
@@ -113,7 +118,7 @@ class Part(State):
         self.confirm(sent, spec.lease)
         self.is_granted, self.has_kept = True, is_first
         self.shared.holds[id(self)] = self
-        if self.whole.has_ended():
+        if self.is_unwanted:
             yield from self.released()
         else:
             yield from self._caught_up(spec.lease)
@@ -121,7 +126,7 @@ class Part(State):
 
     def _caught_up(self, lease: float) -> Steps:
         """The reply may have been so late that the renewal with another lease was not sent to this server."""
-        if self.whole.spec.lease != lease and not self.whole.has_ended():
+        if self.whole.spec.lease != lease and not self.is_unwanted:
             yield from self.renewed_once(time.monotonic() + reply_time(lease), self.whole.spec.lease)
 
     def renewed_once(self, until: float, lease: float) -> Steps:

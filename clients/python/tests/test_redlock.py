@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -14,6 +15,8 @@ from harness import scaled, wait_for
 
 import lock_so
 from lock_so import Closed, Locks, NotAcquired, NotHeld, Refused, aio
+from lock_so._redlock import MajorityState
+from lock_so._spec import Spec
 from seen import calls, holds, info, wait_free
 
 
@@ -354,3 +357,15 @@ def test_a_forgotten_hold_that_was_lost(three, do):
     gc.collect()
     wait_free(three.servers[1], "k")
     wait_for(lambda: not any(locks._shared.holds for locks in three.locks), 20, "nothing to be kept")
+
+
+def test_a_server_whose_locks_were_closed_is_not_requested_again():
+    shared = SimpleNamespace(pool=None, holds={}, is_closed=False)
+    servers = SimpleNamespace(shared=[shared] * 3, majority=2, identified=lambda *_: iter(()))
+    part = MajorityState(Spec("redlock", ("k",), 10, fenced=True), servers).parts[0]
+    part.is_granted = True
+    steps = part.renewed_once(float("inf"), 10)
+    assert next(steps).words[0] == "LOCK.RENEW"
+    part.is_ending = True  # its Locks were closed, and have released it
+    with pytest.raises(StopIteration):
+        steps.throw(redis.ResponseError("NOTHELD it was released"))
