@@ -205,9 +205,10 @@ class MajorityState(State):
         return sum(part.counts for part in self.parts) >= self.servers.majority
 
     def asked(self, work: Callable[[Part], Steps], until: float, is_enough: Callable[[Results], bool],
-              even_busy: bool = False) -> Generator[Any, Any, Results]:  # fmt: skip
-        """Executes steps for all servers at once; for those that have not replied to the last ones, when they have. Returns
-        the results when they are enough or the time has passed; what has not ended then continues."""
+              frees: bool = False) -> Generator[Any, Any, Results]:  # fmt: skip
+        """Executes steps for all servers at once; for those that have not replied to the last ones, when they have, unless
+        the steps free something. Returns the results when they are enough or the time has passed; what has not ended then
+        continues."""
         jobs: Dict[Any, Part] = {}
         results: Results = {}
         busy = list(self.parts)
@@ -215,8 +216,8 @@ class MajorityState(State):
             for part in list(busy):
                 if part.shared.is_closed:
                     results[part] = Closed()
-                elif even_busy or part.job is None or part.job.done():
-                    part.job = part.shared.start(part.spec.key, work(part), group=GROUP)
+                elif frees or part.job is None or part.job.done():
+                    part.job = part.shared.start(part.spec.key, work(part), group=GROUP, frees=frees)
                     jobs[part.job] = part
                 else:
                     continue
@@ -291,7 +292,7 @@ class MajorityState(State):
         was_lost, self.is_ending = self.is_lost, True
         until = time.monotonic() + reply_time(self.spec.lease)
         granted = {part for part in self.parts if part.is_granted}
-        results = yield from self.asked(Part.released, until, lambda results: granted <= results.keys(), even_busy=True)
+        results = yield from self.asked(Part.released, until, lambda results: granted <= results.keys(), frees=True)
         self.is_released = True
         if was_lost or len(self.parts) - sum(held is False for held in results.values()) < self.servers.majority:
             self._lose()

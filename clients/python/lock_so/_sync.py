@@ -317,11 +317,11 @@ class _Shared(Shared):
     def own(self) -> Dict[Any, State]:
         return self._local.__dict__
 
-    def start(self, key: Optional[Key], steps: Steps, named: str = "", group: str = "") -> _Job:
-        """Executes steps in the background, in workers of this group. If they have a name, their error is logged, and close()
-        waits for them."""
+    def start(self, key: Optional[Key], steps: Steps, named: str = "", group: str = "", frees: bool = False) -> _Job:
+        """Executes steps in the background, in workers of this group. If they have a name, their error is logged. close()
+        waits for those, and for what frees something."""
         job = _Job(self, key, steps, group)
-        if named:
+        if named or frees:
             self.cleanups.add(job)
             job.add_done_callback(lambda done: log_error(named, done.exception()))
         job.add_done_callback(self.cleanups.discard)
@@ -361,10 +361,10 @@ class _Shared(Shared):
 
 @atexit.register
 def _release_all() -> None:
-    """At the end of the program: what is still held is released, as far as that is possible soon."""
+    """At the end of the program: what is still held, or being released, is released as far as that is possible soon."""
     until = time.monotonic() + 1.0
     for shared in list(all_shared):
-        if isinstance(shared, _Shared) and shared.held():
+        if isinstance(shared, _Shared) and (shared.held() or shared.cleanups):
             shared.close(max(0.05, until - time.monotonic()))
 
 

@@ -192,11 +192,12 @@ class _Shared(Shared):
         with Link(self.pool, key, is_short=True) as link:
             return await _run(self.pool, link.run(steps))
 
-    def start(self, key: Optional[Key], steps: Steps, named: str = "", group: str = "") -> "asyncio.Future[Any]":
-        """Executes steps in the background; tasks need no groups. If they have a name, their error is logged, and close() waits
-        for them."""
+    def start(self, key: Optional[Key], steps: Steps, named: str = "", group: str = "",
+              frees: bool = False) -> "asyncio.Future[Any]":  # fmt: skip
+        """Executes steps in the background; tasks need no groups. If they have a name, their error is logged. close() waits for
+        those, and for what frees something."""
         self.attach()
-        return self.track(self.send(key, steps), self.cleanups if named else self.tasks, named)
+        return self.track(self.send(key, steps), self.cleanups if named or frees else self.tasks, named)
 
     def track(self, work: Awaitable[Any], tasks: "Set[asyncio.Future[Any]]", named: str = "") -> "asyncio.Future[Any]":
         """Does it in the background. If it has a name, its error is logged."""

@@ -59,6 +59,29 @@ def test_a_hold_at_the_end_of_a_program_is_released(server, options):
     assert done.stderr == "" and info(server, "k") is None
 
 
+def test_a_late_grant_of_a_redlock_at_the_end_of_a_program_is_released(servers):
+    three = [servers.make() for _ in range(3)]
+    text = f"""
+import os, signal, threading
+from lock_so import RedLock
+silent = {three[0].pid}
+redlock = RedLock([locks, *(Locks(redis.Redis(port=port)) for port in {[server.port for server in three[1:]]})])
+with redlock.lock("other", wait=10):
+    pass
+os.kill(silent, signal.SIGSTOP)
+redlock.lock("k", wait=10, lease=600).acquire().release()
+speaks = threading.Timer(0.2, os.kill, (silent, signal.SIGCONT))
+speaks.daemon = True
+speaks.start()
+"""
+    try:
+        assert program(text, three[0]).stderr == ""
+    finally:
+        os.kill(three[0].pid, signal.SIGCONT)
+    for server in three:
+        wait_free(server, "k")
+
+
 def test_a_hold_at_exit_is_released_though_no_thread_can_be_started(server):
     """As with Python 3.12 at its exit."""
     text = """
