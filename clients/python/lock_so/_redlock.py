@@ -153,11 +153,13 @@ class Part(State):
     def released(self) -> Steps:
         """Returns whether it was held. It is repeated until the lease has expired, and once more without a grant, because the
         request may arrive later."""
-        self.is_ending, was_held = True, False
+        self.is_ending, was_held, until = True, False, self.last
         self.shared.holds.pop(id(self), None)
-        for _ in range(2 if self.last and not self.is_granted else 1 if self.last else 0):
+        for _ in range(1 if self.is_granted else 2):
+            if not self.last:
+                break  # nothing was requested, or a late reply says that it was not granted
             try:
-                yield from self._released_once()
+                yield from self._released_once(until)
                 was_held = True
                 break
             except Exception as error:
@@ -168,15 +170,15 @@ class Part(State):
         self.is_released = True
         return was_held
 
-    def _released_once(self) -> Steps:
+    def _released_once(self, until: float) -> Steps:
         words = ["LOCK.RELEASE", self.spec.key, self.owner]
         try:
-            yield from repeated(words, self.last, is_repeatable=False)
+            yield from repeated(words, until, is_repeatable=False)
         except Exception as error:
             if not is_connection(error):
                 raise
             try:
-                yield from repeated(words, self.last)
+                yield from repeated(words, until)
             except library.ResponseError as problem:
                 if not (is_not_held(problem) and self.is_granted):
                     raise  # otherwise the first one was executed
