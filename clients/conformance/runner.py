@@ -1,5 +1,6 @@
 """A language's runner as a process, which receives requests as lines of JSON and sends its answers as such lines."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -145,6 +146,7 @@ class Runner:
         """Kills it if it has not ended."""
         if self._process.poll() is None:
             self.kill()
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of a request that was sent when it had ended
+            self._process.stdin.close()
         self._reader.join()
         self._process.stdout.close()
