@@ -354,6 +354,25 @@ fn several_waits_are_cancelled() {
 }
 
 #[test]
+fn each_cancel_of_several_locks_ends_their_wait() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let held = locks.lock("a").lock().unwrap();
+    let own = Cancel::new();
+    for first in [locks.lock("a"), locks.lock("a").cancelled_by(&own)] {
+        let cancel = Cancel::new();
+        let lock = combine([first, locks.lock("b").cancelled_by(&cancel)]);
+        let (ends, ended) = std::sync::mpsc::channel();
+        thread::spawn(move || ends.send(lock.lock().map(drop)));
+        server.waiters(1);
+        cancel.cancel();
+        assert!(matches!(ended.recv_timeout(SOON), Ok(Err(Error::Cancelled { .. }))));
+        server.waiters(0);
+    }
+    held.release().unwrap();
+}
+
+#[test]
 fn without_it_a_thread_waits_for_itself() {
     let server = Server::start();
     let lock = Locks::new(&server.client).lock("a");

@@ -13,7 +13,8 @@ use crate::trial::Trial;
 use crate::util::{left, locked, Wait, CANCELLING, TOLERANCE};
 use crate::{Error, Result};
 
-/// Ends waits from another thread: those of locks with [`Lock::cancelled_by`].
+/// Ends waits from another thread: those of locks with [`Lock::cancelled_by`], and of what else has a function of this
+/// name; and consumers of delayed queues.
 ///
 /// ```no_run
 /// # let client = redis::Client::open("redis://127.0.0.1/").unwrap();
@@ -53,13 +54,15 @@ impl Cancel {
         children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).cancel());
     }
 
-    /// One that is cancelled with this one, and can be cancelled alone.
-    pub(super) fn child(&self) -> Self {
+    /// One that is cancelled with each of these, and can be cancelled alone.
+    pub(super) fn child(parents: &[Self]) -> Self {
         let child = Self::new();
-        let mut state = locked(&self.0);
-        locked(&child.0).is_cancelled = state.is_cancelled;
-        state.children.retain(|child| child.strong_count() > 0);
-        state.children.push(Arc::downgrade(&child.0));
+        for parent in parents {
+            let mut state = locked(&parent.0);
+            locked(&child.0).is_cancelled |= state.is_cancelled;
+            state.children.retain(|child| child.strong_count() > 0);
+            state.children.push(Arc::downgrade(&child.0));
+        }
         child
     }
 

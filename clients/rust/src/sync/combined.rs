@@ -31,7 +31,7 @@ pub fn combine(locks: impl IntoIterator<Item = Lock>) -> Combined {
 }
 
 impl Combined {
-    /// [`Cancel::cancel`] ends the waits of these locks.
+    /// [`Cancel::cancel`] ends the waits for these locks, as that of each of them does.
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
         self.members.iter_mut().for_each(|member| member.cancel = Some(cancel.clone()));
         self
@@ -42,14 +42,16 @@ impl Combined {
 struct Round {
     loss: Arc<Loss>,
     on_lost: Option<OnLost>,
+    /// Those of the members: each ends the whole acquisition.
+    cancels: Vec<Cancel>,
     interrupted: Cancel,
 }
 
 impl Round {
     fn new(members: &[Lock], on_lost: Option<&OnLost>) -> Self {
-        let interrupted =
-            members.iter().find_map(|member| member.cancel.as_ref()).map_or_else(Cancel::new, Cancel::child);
-        Self { loss: Arc::default(), on_lost: on_lost.cloned(), interrupted }
+        let cancels: Vec<Cancel> = members.iter().filter_map(|member| member.cancel.clone()).collect();
+        let interrupted = Cancel::child(&cancels);
+        Self { loss: Arc::default(), on_lost: on_lost.cloned(), cancels, interrupted }
     }
 
     fn interrupt(&self) -> impl Fn() + Send + Sync + 'static {
@@ -64,9 +66,8 @@ impl Round {
     /// Acquires one of them; `None` if another one was lost meanwhile.
     fn acquire(&self, member: &Lock, wait: Wait) -> Option<Result<Held>> {
         let lock = self.member(member).cancelled_by(&self.interrupted);
-        let is_cancelled = || member.cancel.as_ref().is_some_and(Cancel::is_cancelled);
         match lock.acquire_one(wait) {
-            Err(Error::Cancelled { .. }) if !is_cancelled() => None,
+            Err(Error::Cancelled { .. }) if !self.cancels.iter().any(Cancel::is_cancelled) => None,
             result => Some(result),
         }
     }
