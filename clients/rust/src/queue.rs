@@ -240,7 +240,7 @@ fn stored(element: &[u8]) -> (u32, &[u8]) {
         let digits =
             std::str::from_utf8(&rest[..end]).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
         // More tries than there can be are too many, too.
-        (end > 0).then(|| (digits.parse().unwrap_or(u32::MAX - 1), &rest[end + 1..]))
+        (end > 0).then(|| (digits.parse().unwrap_or(u32::MAX).min(u32::MAX - 1), &rest[end + 1..]))
     };
     numbered().unwrap_or((0, element))
 }
@@ -512,6 +512,7 @@ mod tests {
         assert_eq!(value("lock-so:2:lock-so:1:a"), (2, "lock-so:1:a"));
         assert_eq!(value("lock-so:12:"), (12, ""));
         assert_eq!(value("lock-so:99999999999:a"), (u32::MAX - 1, "a"));
+        assert_eq!(value("lock-so:4294967295:a"), (u32::MAX - 1, "a"), "one more is a number, too");
     }
 
     #[test]
