@@ -19,7 +19,7 @@ use crate::util::{capped, in_ms, SHORT};
 use crate::Result;
 
 /// How often a consumer looks for what a dead one has left behind, and checks whether it is to end.
-const LOOK: Duration = SHORT;
+pub(crate) const LOOK: Duration = SHORT;
 
 /// A list to which the server pushes values later, and its consumers.
 ///
@@ -381,7 +381,7 @@ macro_rules! queue {
                     return Err(spec.error(error, nodes));
                 } else {
                     log::warn!("{spec}: nothing can be taken from the list: {error}");
-                    sleep(consumer.backoff.max(SHORT))$($await)*;
+                    sleep(LOOK)$($await)*;
                 }
                 Ok(None)
             }
@@ -437,7 +437,8 @@ macro_rules! queue {
                     Err(error) if !again(&error) && is_final(&error) => return Err(spec.error(error, &self.pool.nodes)),
                     Err(error) => {
                         log::warn!("{spec}: a job cannot be claimed: {error}; it is delivered again");
-                        sleep(consumer.backoff)$($await)*;
+                        // It must be able to end soon, and to look for what is left behind.
+                        sleep(consumer.backoff.min(LOOK))$($await)*;
                     }
                 }
                 Ok(None)

@@ -373,6 +373,20 @@ fn each_cancel_of_several_locks_ends_their_wait() {
 }
 
 #[test]
+fn a_consumer_that_is_refused_can_be_cancelled() {
+    let mut server = Server::start();
+    let cancel = Cancel::new();
+    let queue = Locks::new(&server.client).delayed_queue("a").backoff(Duration::from_secs(3600)).cancelled_by(&cancel);
+    server.say::<u32>(&["RPUSH", "a", "job"]);
+    server.say::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+    let (ends, ended) = std::sync::mpsc::channel();
+    thread::spawn(move || ends.send(queue.consume(|_| Ok::<(), Error>(())).unwrap_err()));
+    until("an error", || server.say::<String>(&["INFO", "errorstats"]).contains("errorstat_OOM").then_some(()));
+    cancel.cancel();
+    assert!(matches!(ended.recv_timeout(SOON), Ok(Error::Cancelled { .. })));
+}
+
+#[test]
 fn without_it_a_thread_waits_for_itself() {
     let server = Server::start();
     let lock = Locks::new(&server.client).lock("a");

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::pool::Pooled;
 use super::request::Request;
 use super::{unless, Core};
-use crate::queue::{is_final, Consumer, Job, Looks, Pending, Taken};
+use crate::queue::{is_final, Consumer, Job, Looks, Pending, Taken, LOOK};
 use crate::spec::shown;
 use crate::trial::Trial;
 use crate::util::{again, at_least_1_ms, capped, left, Pause, Sent, Wait, SHORT, SLACK};

@@ -11,7 +11,7 @@ use redis::{from_redis_value, Cmd, FromRedisValue, RedisResult, Value};
 use super::pool::Pooled;
 use super::request::Request;
 use super::{cancel, Cancel, Core};
-use crate::queue::{is_final, Consumer, Job, Looks, Pending, Taken};
+use crate::queue::{is_final, Consumer, Job, Looks, Pending, Taken, LOOK};
 use crate::spec::shown;
 use crate::trial::Trial;
 use crate::util::{again, at_least_1_ms, capped, left, Pause, Sent, Wait, SHORT, SLACK};
