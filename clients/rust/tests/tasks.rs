@@ -156,6 +156,29 @@ async fn a_dropped_consumer_gives_its_job_back() {
 }
 
 #[tokio::test]
+async fn a_dropped_job_that_has_timed_out_is_not_given_back() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let queue = locks.delayed_queue("a").timeout(Duration::from_millis(200));
+    server.say::<u32>(&["RPUSH", "a", "job"]);
+    let handler = |_: lock_so::Job| std::future::pending::<Result<(), Error>>();
+    let delivered = async {
+        while server.say::<Vec<String>>(&["LRANGE", "a", "0", "-1"]) != ["lock-so:1:job"] {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        ended = queue.consume(handler) => panic!("{ended:?}"),
+        () = delivered => {}
+    }
+    assert!(locks.settle(SOON).await);
+    while !queue.list(None).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(server.say::<Vec<String>>(&["LRANGE", "a", "0", "-1"]), ["lock-so:1:job"]);
+}
+
+#[tokio::test]
 async fn no_server() {
     let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
     let locks = Locks::new(&client);

@@ -92,8 +92,9 @@ struct Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // A handler that panics would be tried without end.
-        let Some(taken) = self.taken.take().filter(|_| !std::thread::panicking()) else { return };
+        // A handler that panics would be tried without end, and what has timed out is delivered already.
+        let is_ours = |taken: &Taken| !std::thread::panicking() && !left(taken.until).is_zero();
+        let Some(taken) = self.taken.take().filter(is_ours) else { return };
         let (core, consumer) = (self.core.clone(), self.consumer.clone());
         let (command, spec) = (consumer.give_back(&taken), consumer.spec.clone());
         let last = vec![command.clone()];
