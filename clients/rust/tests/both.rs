@@ -5,7 +5,7 @@
 mod common;
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{cluster, until, Server};
 use lock_so::{Error, Settings};
@@ -210,6 +210,28 @@ macro_rules! tests {
                 let replica = RedLock::new(locks()).unwrap();
                 let error = replica.lock("a").lock()$($await)*.unwrap_err();
                 assert!(error.to_string().ends_with("is a replica"), "{error}");
+            }
+
+            #[$test]
+            $($async)? fn a_silent_server_does_not_delay_the_release_of_another() {
+                let (one, two) = (Server::start(), Server::start());
+                let (first, second) = (Locks::new(&one.client), Locks::new(&two.client));
+                let both = combine([first.lock("a").lease(8 * SECOND), second.lock("a").lease(8 * SECOND)]);
+                // The last one is released first.
+                let is_first = one.client.get_connection_info().addr().to_string()
+                    < two.client.get_connection_info().addr().to_string();
+                let (mut one, two) = if is_first { (one, two) } else { (two, one) };
+                let guard = both.lock()$($await)*.unwrap();
+                let stopped = two.stopped();
+                let (start, freed) = (Instant::now(), thread::spawn(move || {
+                    one.free("a");
+                    Instant::now()
+                }));
+                let error = guard.release()$($await)*.unwrap_err();
+                assert!(matches!(error, Error::Connection { .. }), "{error}");
+                let freed = freed.join().unwrap();
+                assert!(freed - start < 3 * SECOND, "{:?}", freed - start);
+                drop(stopped);
             }
 
             #[$test]

@@ -50,10 +50,24 @@ impl Guard {
     /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
     /// not be reached until the lease expired, [`Refused`](Error::Refused).
     pub async fn release(mut self) -> Result<()> {
-        let mut result = Ok(());
-        while let Some(one) = self.held.pop() {
-            result = worse(result, one.release().await);
-        }
+        // All at once, so that none is held, and renewed, while the server of another one does not respond.
+        let releases = std::iter::from_fn(|| self.held.pop()).map(|one| Box::pin(one.release()));
+        let (mut releases, mut result) = (releases.collect::<Vec<_>>(), Ok(()));
+        poll_fn(|context| {
+            releases.retain_mut(|one| match one.as_mut().poll(context) {
+                Poll::Ready(released) => {
+                    result = worse(std::mem::replace(&mut result, Ok(())), released);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if releases.is_empty() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
         result
     }
 }

@@ -48,12 +48,26 @@ impl Guard {
         self.release_each(|_| left(end))
     }
 
-    /// Releases the last one first.
+    /// Releases the last one first. What is not released at once is repeated after the others, so that none is held, and
+    /// renewed, while the server of another one does not respond.
     fn release_each(mut self, limit: impl Fn(&Held) -> Duration) -> Result<()> {
-        let mut result = Ok(());
+        let (mut result, mut late) = (Ok(()), Vec::new());
         while let Some(one) = self.held.pop() {
-            let limit = limit(&one);
-            result = worse(result, one.release(limit));
+            let end = Instant::now() + limit(&one);
+            match one.release() {
+                Ok(released) => result = worse(result, released),
+                Err(failed) => late.push((failed, end)),
+            }
+        }
+        for (failed, end) in late {
+            let (mut releasing, error) = *failed;
+            let (ended, hold) = (releasing.ended, releasing.hold.clone());
+            let replied = if left(end).is_zero() { Err(error) } else { releasing.run(end) };
+            let released = replied.unwrap_or_else(|error| {
+                releasing.continues();
+                Err(error)
+            });
+            result = worse(result, ended.result(&hold.spec, released));
         }
         result
     }
@@ -86,20 +100,18 @@ impl Held {
         Self { core: core.clone(), hold: hold.clone(), has_ended: false }
     }
 
-    /// Releases it within this time, and then in the background.
-    fn release(mut self, limit: Duration) -> Result<()> {
+    /// Sends the release once; `Err` if it is to be repeated.
+    fn release(mut self) -> std::result::Result<Result<()>, Box<(Releasing, Error)>> {
         self.has_ended = true;
         if let Some(result) = self.hold.leave() {
-            return result;
+            return Ok(result);
         }
         let mut releasing = Releasing::new(&self.core, &self.hold);
-        let (ended, end) = (releasing.ended, Instant::now() + limit);
-        let result = releasing.run(end).unwrap_or_else(|error| {
-            releasing.continues();
-            Err(error)
-        });
         self.drop_job();
-        ended.result(&self.hold.spec, result)
+        match releasing.run(Instant::now()) {
+            Ok(replied) => Ok(releasing.ended.result(&self.hold.spec, replied)),
+            Err(error) => Err(Box::new((releasing, error))),
+        }
     }
 
     /// Releases it in the background.
