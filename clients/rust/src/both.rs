@@ -330,7 +330,8 @@ macro_rules! requests {
 
             /// Frees it, or each of its keys, whoever holds it, and hands it off to the next waiter. Returns whether it
             /// was held. It is a tool for operators: the holder works on until it notices the loss, and then two may work
-            /// under the same lock.
+            /// under the same lock. It is not repeated: after a lost connection it may have been executed, and would take
+            /// the lock from the next owner.
             ///
             /// # Errors
             ///
@@ -339,7 +340,7 @@ macro_rules! requests {
                 self.core.shared.check(&self.spec)?;
                 let mut was_held = false;
                 for key in &self.spec.keys {
-                    let reply = self.core.request(&self.spec, key, &Spec::force(key), false)$($await)*?;
+                    let reply = self.core.request(&self.spec, key, &Spec::force(key), true)$($await)*?;
                     was_held |= self.spec.read::<bool>(reply, &self.core.pool.nodes)?;
                 }
                 Ok(was_held)

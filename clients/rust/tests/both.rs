@@ -55,6 +55,13 @@ macro_rules! tests {
                     assert_eq!(both.info()$($await)*.unwrap().holders[0].owner, "waiter");
                     assert!(matches!(guard.release()$($await)*, Err(Error::NotHeld { .. })));
 
+                    // It may have been executed when the connection was lost; then the lock is another one's.
+                    let calls = server.calls("lock.force");
+                    server.cut_idle();
+                    let error = both.force()$($await)*.unwrap_err();
+                    assert!(matches!(error, Error::Connection { .. }), "{error}");
+                    assert_eq!(server.calls("lock.force"), calls);
+
                     let permits = locks.semaphore("s", 3).session().lock()$($await)*.unwrap();
                     assert!(locks.semaphore("s", 3).info()$($await)*.unwrap().holders[0].session);
                     permits.release()$($await)*.unwrap();
