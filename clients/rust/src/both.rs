@@ -376,7 +376,7 @@ macro_rules! release {
                                 renewing.confirmed(sent, lease);
                                 self.reschedule();
                             }
-                            return Ok(());
+                            return hold.check(); // it may have been lost meanwhile
                         }
                         Verdict::Again(error) => match pause.next(Some(end.min(hold.until()))) {
                             Some(pause) => sleep(pause)$($await)*,
