@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use redis::{RedisError, RedisResult, Value};
 
 use crate::agenda::Id;
+use crate::redlock::drift;
 use crate::spec::{Spec, REPORTED};
 use crate::util::{again, is_not_held, left, locked, SHORT, SLACK};
 
@@ -38,6 +39,8 @@ pub(crate) struct Hold {
     pub token: Option<u64>,
     /// Whether an earlier request of this owner may still arrive at the server.
     pub unsure: bool,
+    /// Whether it is a hold on several servers, of which each factory has one.
+    pub is_shared: bool,
     /// What renews it, or reports its end.
     pub job: OnceLock<Id>,
     state: Mutex<State>,
@@ -82,7 +85,21 @@ impl Hold {
         let token = spec.fenced.then_some(granted as u64);
         let (phase, lease, why) = (Phase::Held, spec.lease, EXPIRED);
         let state = Mutex::new(State { phase, lease, is_renewing: false, guards: 1, until, why, is_warned: false });
-        Self { spec, owner, token, unsure, job: OnceLock::new(), state, on_lost }
+        Self { spec, owner, token, unsure, is_shared: false, job: OnceLock::new(), state, on_lost }
+    }
+
+    /// The same as a hold on several servers.
+    pub fn shared(self) -> Self {
+        Self { is_shared: true, ..self }
+    }
+
+    /// How long it is held by the local clock, with this lease.
+    fn length(&self, lease: Duration) -> Duration {
+        if self.is_shared {
+            lease.saturating_sub(drift(lease))
+        } else {
+            lease
+        }
     }
 
     /// Whether it is neither lost nor being released.
@@ -171,7 +188,7 @@ impl Hold {
     /// The server has confirmed the hold: it was held at `then`, with a full lease.
     pub fn confirmed(&self, then: Instant) {
         let mut state = locked(&self.state);
-        state.until = then + state.lease;
+        state.until = then + self.length(state.lease);
     }
 
     /// When a failed renewal is repeated: soon, and not after the end of the lease.
@@ -319,7 +336,7 @@ impl Renewing<'_> {
         let mut state = locked(&self.hold.state);
         if lease < state.lease {
             self.before = Some((state.lease, state.until));
-            (state.lease, state.until) = (lease, state.until.min(Instant::now() + lease));
+            (state.lease, state.until) = (lease, state.until.min(Instant::now() + self.hold.length(lease)));
         }
     }
 
@@ -445,5 +462,16 @@ mod tests {
         released.expire();
         assert!(!released.is_expired() && !released.is_lost());
         assert_eq!(losses.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_shorter_lease_on_several_servers_ends_earlier_here() {
+        let spec = Arc::new(Spec::new(Kind::Lock, vec![b"a".to_vec()]));
+        let hold = Hold::new(spec, String::new(), (1, Instant::now()), false, None).shared();
+        hold.begin_renewal().unwrap().sends(Duration::from_secs(10));
+        assert!(hold.left() <= Duration::from_secs(10) - drift(Duration::from_secs(10)));
+        hold.confirmed(Instant::now());
+        assert!(hold.left() <= Duration::from_secs(10) - drift(Duration::from_secs(10)));
+        assert!(hold.left() > Duration::from_secs(9));
     }
 }

@@ -638,8 +638,8 @@ macro_rules! redlock {
                 let party = candidate.party.clone();
                 let (spec, owner) = (party.spec.clone(), party.owner.clone());
                 let (keeping, stopped, on_lost) = Keeping::new(on_lost);
-                let hold = Arc::new(Hold::new(spec, owner, (token as i64, began), false, on_lost));
-                hold.confirmed(began - drift(party.spec.lease));
+                let hold = Arc::new(Hold::new(spec, owner, (token as i64, began), false, on_lost).shared());
+                hold.confirmed(began);
                 candidate.is_elected = true;
                 let guard = Self { party, hold, keeping, has_ended: false };
                 // Closing one of the factories ends the hold.
@@ -706,8 +706,8 @@ macro_rules! redlock {
                     Err(party.spec.not_held(REPORTED))
                 }
                 Some(true) => {
-                    renewing.confirmed(began - drift(lease), lease);
-                    Ok(())
+                    renewing.confirmed(began, lease);
+                    hold.check() // it may have been lost meanwhile
                 }
                 Some(false) => {
                     let slow = || party.spec.error(timed_out(), &party.servers.all[0].core.pool.nodes);
