@@ -442,6 +442,15 @@ macro_rules! release {
                 Self { core: core.clone(), hold: hold.clone(), ended: hold.end(), repeated: false }
             }
 
+            /// What closing a factory releases. A hold on several servers is lost, and released on the server here: on
+            /// the others it is released with its guard.
+            pub fn closing(core: &Arc<Core>, hold: &Arc<Hold>) -> Self {
+                match hold.is_shared {
+                    true => Self { core: core.clone(), hold: hold.clone(), ended: hold.closed(), repeated: false },
+                    false => Self::new(core, hold),
+                }
+            }
+
             /// Sends the command until there is a reply, or until `end`: then `Err`.
             $($async)? fn run(&mut self, end: Instant) -> Result<Result<()>> {
                 let mut pause = Pause::new();

@@ -16,6 +16,7 @@ pub(crate) type OnLost = Arc<dyn Fn() + Send + Sync>;
 
 const EXPIRED: &str = "its lease expired";
 const RELEASED: &str = "it was released before";
+const CLOSED: &str = "one of its factories was closed";
 
 /// How long a session's hold is assumed to exist after its connection was lost: the default of `lock.session-grace`.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
@@ -281,6 +282,12 @@ impl Hold {
     /// The server has replied to the program itself that it is not held.
     pub fn lost(&self) {
         self.lose(REPORTED);
+    }
+
+    /// A factory of a hold on several servers was closed. The result is for the release there.
+    pub fn closed(&self) -> Ended {
+        self.lose(CLOSED);
+        Ended::Lost(CLOSED)
     }
 
     /// Records the loss and reports it, once, unless it is being released already.

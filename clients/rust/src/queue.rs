@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::lock::{Factory, Lock};
 use crate::nodes::hash_tag;
-use crate::shared::{Consuming, Shared};
+use crate::shared::{Engaged, Shared};
 use crate::spec::{on_key, Kind, Spec};
 use crate::util::{capped, in_ms, SHORT};
 use crate::Result;
@@ -125,8 +125,8 @@ impl<C> DelayedQueue<C> {
         };
         let (taken, failed) = (beside(":taken"), beside(":failed"));
         let (timeout, max_tries, backoff) = (self.timeout, self.max_tries, self.backoff);
-        let (spec, consuming) = (Arc::new(spec.clone()), shared.consume(spec)?);
-        Ok(Consumer { spec, taken, failed, timeout, max_tries, backoff, _consuming: consuming })
+        let (spec, engaged) = (Arc::new(spec.clone()), shared.engage(spec)?);
+        Ok(Consumer { spec, taken, failed, timeout, max_tries, backoff, _engaged: engaged })
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct Consumer {
     timeout: Duration,
     pub max_tries: u32,
     pub backoff: Duration,
-    _consuming: Consuming,
+    _engaged: Engaged,
 }
 
 /// An element that was taken from the list.

@@ -390,6 +390,9 @@ macro_rules! redlock {
                 let patience = servers.all.iter().map(|locks| locks.core.shared.connect_timeout).max().unwrap_or_default();
                 let mut silent = None;
                 self.check()?;
+                let engaged: Result<Vec<_>> =
+                    servers.all.iter().map(|locks| locks.core.shared.engage(&spec)).collect();
+                let _engaged = engaged?;
                 if !servers.are_checked.load(Ordering::SeqCst) {
                     let by = Instant::now() + reply_time(spec.lease);
                     let by = wait.end().map_or(by, |end| by.min(end + REPLY_TOLERANCE / 2));

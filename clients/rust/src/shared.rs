@@ -31,7 +31,7 @@ struct State {
     waits: HashMap<String, Arc<Waiting>>,
     holds: HashMap<String, Arc<Hold>>,
     clearing: usize,
-    consumers: usize,
+    engaged: usize,
 }
 
 /// An acquisition that has not ended.
@@ -82,12 +82,12 @@ impl Drop for Clearing {
     }
 }
 
-/// A consumer of a delayed queue, which must end when the factory is closed.
-pub(crate) struct Consuming(Arc<Shared>);
+/// What must end when the factory is closed: a consumer of a delayed queue, or an acquisition on several servers.
+pub(crate) struct Engaged(Arc<Shared>);
 
-impl Drop for Consuming {
+impl Drop for Engaged {
     fn drop(&mut self) {
-        locked(&self.0.state).consumers -= 1;
+        locked(&self.0.state).engaged -= 1;
     }
 }
 
@@ -183,21 +183,21 @@ impl Shared {
         Clearing(self.clone())
     }
 
-    /// Counts a consumer until the result is dropped.
-    pub fn consume(self: &Arc<Self>, spec: &Spec) -> Result<Consuming, Error> {
+    /// Counts what must end when the factory is closed, until the result is dropped.
+    pub fn engage(self: &Arc<Self>, spec: &Spec) -> Result<Engaged, Error> {
         self.check(spec)?;
         let mut state = locked(&self.state);
         if self.is_closed() {
             return Err(spec.closed());
         }
-        state.consumers += 1;
+        state.engaged += 1;
         drop(state);
-        Ok(Consuming(self.clone()))
+        Ok(Engaged(self.clone()))
     }
 
-    /// Whether no clean-up is in progress, and no release or consumer if the factory has been closed.
+    /// Whether no clean-up is in progress; if the factory has been closed, no release either, and nothing engaged.
     pub fn is_settled(&self) -> bool {
         let state = locked(&self.state);
-        state.clearing == 0 && (!self.is_closed() || state.holds.is_empty() && state.consumers == 0)
+        state.clearing == 0 && (!self.is_closed() || state.holds.is_empty() && state.engaged == 0)
     }
 }

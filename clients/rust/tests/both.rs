@@ -4,6 +4,8 @@
 #[allow(dead_code)] // The other tests need the rest.
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -217,6 +219,28 @@ macro_rules! tests {
                 let replica = RedLock::new(locks()).unwrap();
                 let error = replica.lock("a").lock()$($await)*.unwrap_err();
                 assert!(error.to_string().ends_with("is a replica"), "{error}");
+            }
+
+            #[$test]
+            $($async)? fn a_majority_lock_whose_factories_are_closed() {
+                let mut servers = [Server::start(), Server::start(), Server::start()];
+                let all: Vec<Locks> = servers.iter().map(|server| Locks::new(&server.client)).collect();
+                let losses = Arc::new(AtomicUsize::new(0));
+                let count = losses.clone();
+                let lock = RedLock::new(all.clone()).unwrap().lock("a").on_lost(move || {
+                    count.fetch_add(1, Ordering::SeqCst);
+                });
+                let guard = lock.lock()$($await)*.unwrap();
+                until("all grants", || servers.iter_mut().all(|server| server.is_held("a")).then_some(()));
+                assert!(all[0].close(20 * SECOND)$($await)*);
+                assert!(guard.is_lost() && !servers[0].is_held("a") && servers[1].is_held("a"));
+                assert!(matches!(lock.try_lock()$($await)*, Err(Error::Closed { .. })));
+                let start = Instant::now();
+                assert!(all[1].close(20 * SECOND)$($await)* && start.elapsed() < 10 * SECOND);
+                let error = guard.release()$($await)*.unwrap_err();
+                assert_eq!(error.to_string(), "lock \"a\" is not held: one of its factories was closed");
+                servers.iter_mut().for_each(|server| server.free("a"));
+                assert_eq!(losses.load(Ordering::SeqCst), 1);
             }
 
             #[$test]

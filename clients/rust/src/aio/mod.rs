@@ -187,7 +187,7 @@ impl Locks {
             core.clearing(core.clone().end_wait(waiting, end), Vec::new(), &spec);
         }
         for hold in holds {
-            Releasing::new(core, &hold).begin();
+            Releasing::closing(core, &hold).begin();
         }
         let is_complete = self.settle(left(end)).await;
         core.pool.close();

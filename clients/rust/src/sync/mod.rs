@@ -90,7 +90,7 @@ impl Locks {
             core.end_wait(waiting, end);
         }
         for hold in holds {
-            guard::Releasing::new(core, &hold).continues();
+            guard::Releasing::closing(core, &hold).continues();
         }
         let is_complete = self.settle(left(end));
         core.queue.close();
