@@ -447,8 +447,9 @@ macro_rules! redlock {
             }
         }
 
-        /// Sends the same to all servers at once, and returns their votes: of an acquisition when a majority has granted or
-        /// refused it, otherwise when all have answered; at `by` at the latest.
+        /// Sends the same to all servers at once, and returns their votes: of an acquisition when a majority has granted it,
+        /// or when a majority has answered and cannot grant it any more; otherwise when all have answered; at `by` at the
+        /// latest.
         $($async)? fn poll(party: &Arc<Party<Core>>, request: Request, by: Instant) -> Vec<Option<Vote>> {
             let (sender, mut answers) = channel();
             let mut votes: Vec<Option<Vote>> = party.servers.all.iter().map(|_| None).collect();
@@ -456,8 +457,12 @@ macro_rules! redlock {
                 start(Voter { party: party.clone(), number, request, sender: sender.clone() });
             }
             drop(sender);
-            let (mut granted, mut refused, majority) = (0, 0, party.servers.majority());
-            while request != Request::Acquire || granted < majority && refused <= votes.len() - majority {
+            let (mut granted, mut refused) = (0, 0);
+            let (total, majority) = (votes.len(), party.servers.majority());
+            let is_open = |granted: usize, refused: usize| {
+                granted < majority && (refused <= total - majority || granted + refused < majority)
+            };
+            while request != Request::Acquire || is_open(granted, refused) {
                 let Some((number, vote)) = answer(&mut answers, by)$($await)* else { break };
                 granted += usize::from(matches!(vote, Vote::Yes(_)));
                 refused += usize::from(matches!(vote, Vote::No | Vote::Refused(_) | Vote::Invalid(_)));

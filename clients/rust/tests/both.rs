@@ -222,6 +222,19 @@ macro_rules! tests {
             }
 
             #[$test]
+            $($async)? fn a_majority_of_an_even_number() {
+                let servers = [(); 4].map(|()| Server::start());
+                let all: Vec<Locks> = servers.iter().map(|server| Locks::new(&server.client)).collect();
+                let lock = RedLock::new(all).unwrap().lock("a");
+                let guard = lock.lock()$($await)*.unwrap();
+                for _ in 0..5 {
+                    let error = lock.try_lock()$($await)*.unwrap_err();
+                    assert!(matches!(error, Error::NotAcquired(_)), "{error}");
+                }
+                guard.release()$($await)*.unwrap();
+            }
+
+            #[$test]
             $($async)? fn a_majority_lock_whose_factories_are_closed() {
                 let mut servers = [Server::start(), Server::start(), Server::start()];
                 let all: Vec<Locks> = servers.iter().map(|server| Locks::new(&server.client)).collect();
