@@ -626,9 +626,8 @@ macro_rules! redlock {
             }
 
             $($async)? fn renewed(&self, lease: Option<Duration>) -> Result<()> {
-                let result = renewed(&self.party, &self.hold, lease)$($await)*;
-                self.keeping.wake();
-                result
+                let _woken = Woken(&self.keeping);
+                renewed(&self.party, &self.hold, lease)$($await)*
             }
 
             /// Releases the lock on all servers. Those that do not reply are released in the background, as long as the
@@ -748,6 +747,15 @@ macro_rules! redlock {
                         }
                     }
                 }
+            }
+        }
+
+        /// Wakes what keeps a hold when the renewal by the program has ended, or was dropped.
+        struct Woken<'a>(&'a Keeping);
+
+        impl Drop for Woken<'_> {
+            fn drop(&mut self) {
+                self.0.wake();
             }
         }
     };

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use common::{until, Server};
-use lock_so::aio::Locks;
+use lock_so::aio::{Locks, RedLock};
 use lock_so::Error;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
@@ -176,6 +176,20 @@ async fn a_dropped_job_that_has_timed_out_is_not_given_back() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(server.say::<Vec<String>>(&["LRANGE", "a", "0", "-1"]), ["lock-so:1:job"]);
+}
+
+#[tokio::test]
+async fn a_dropped_renewal_with_a_shorter_lease_is_kept() {
+    let servers = [Server::start(), Server::start(), Server::start()];
+    let lock = RedLock::new(servers.iter().map(|server| Locks::new(&server.client))).unwrap().lock("a");
+    let guard = lock.lease(Duration::from_secs(300)).lock().await.unwrap();
+    tokio::task::yield_now().await; // What renews it has begun, with the long lease.
+    let stopped = servers.each_ref().map(Server::stopped);
+    // The servers have 150 ms to reply.
+    dropped_soon(guard.renew_for(Duration::from_secs(3))).await;
+    timeout(SOON, guard.lost()).await.unwrap();
+    assert!(guard.is_lost());
+    drop(stopped);
 }
 
 #[tokio::test]
