@@ -190,8 +190,8 @@ pub(crate) enum Vote {
     Regained,
     /// It refuses the command.
     Refused(RedisError),
-    /// It has not replied, or is not ready.
-    Missing(RedisError),
+    /// It has not replied, or is not ready. With true, the request may have been executed.
+    Missing(RedisError, bool),
     /// It must not be one of the servers.
     Invalid(Error),
 }
@@ -210,38 +210,79 @@ pub(crate) struct Party<C> {
 struct Seats {
     /// Which servers have held the lock all the time.
     counting: Vec<bool>,
-    /// Which servers were requested to grant it, and have answered.
-    answered: Vec<bool>,
+    /// Which servers may hold it.
+    held: Vec<bool>,
+    /// With which lease a server that was busy is to be renewed.
+    missed: Vec<Option<Duration>>,
+    /// The longest lease that was requested.
+    lease: Duration,
     is_given_up: bool,
 }
 
 impl<C> Party<C> {
     pub fn new(servers: &Arc<Servers<C>>, spec: &Arc<Spec>, busy: &Arc<Vec<AtomicBool>>) -> Arc<Self> {
-        let none = vec![false; servers.all.len()];
-        let seats = Mutex::new(Seats { counting: none.clone(), answered: none, is_given_up: false });
+        let (none, missed) = (vec![false; servers.all.len()], vec![None; servers.all.len()]);
+        let seats = Seats { counting: none.clone(), held: none, missed, lease: spec.lease, is_given_up: false };
+        let seats = Mutex::new(seats);
         let (servers, spec, busy) = (servers.clone(), spec.clone(), busy.clone());
         Arc::new(Self { servers, spec, owner: new_owner(), busy, seats })
     }
 
-    /// Begins a request to this server, unless it has another one.
-    pub fn occupies(&self, number: usize) -> bool {
-        !self.busy[number].swap(true, Ordering::SeqCst)
-    }
-
-    /// A server has answered a request for the lock: a late grant counts from the next renewal on. Returns whether the
-    /// request was given up meanwhile.
-    pub fn answered(&self, number: usize, is_granted: bool) -> bool {
+    /// Begins a request to this server, unless it has another one: then a renewal follows that.
+    pub fn occupies(&self, number: usize, request: Request) -> bool {
         let mut seats = locked(&self.seats);
-        seats.answered[number] = true;
-        seats.counting[number] |= is_granted;
-        seats.is_given_up
+        let was_busy = self.busy[number].swap(true, Ordering::SeqCst);
+        seats.missed[number] = match request {
+            Request::Renew(lease) if was_busy => Some(lease),
+            _ => None,
+        };
+        !was_busy
     }
 
-    /// From now on, late answers are followed by a release. Returns the servers that have answered.
+    /// The request to this server has ended. Returns the lease of a renewal that is to follow.
+    pub fn leaves(&self, number: usize) -> Option<Duration> {
+        let mut seats = locked(&self.seats);
+        let missed = seats.missed[number].take().filter(|_| !seats.is_given_up);
+        if missed.is_none() {
+            self.busy[number].store(false, Ordering::SeqCst);
+        }
+        missed
+    }
+
+    /// A server has answered: a late grant counts from the next renewal on. Returns whether it may hold the lock although
+    /// that was given up meanwhile.
+    pub fn answered(&self, number: usize, request: Request, vote: &Vote) -> bool {
+        if !matches!(request, Request::Acquire | Request::Renew(_)) {
+            return false;
+        }
+        let mut seats = locked(&self.seats);
+        let is_held = matches!(vote, Vote::Yes(_) | Vote::Regained | Vote::Missing(_, true) | Vote::Invalid(_));
+        seats.held[number] |= is_held;
+        seats.counting[number] |= request == Request::Acquire && matches!(vote, Vote::Yes(_));
+        seats.is_given_up && is_held
+    }
+
+    /// A renewal with this lease is about to be sent.
+    pub fn asks(&self, lease: Duration) {
+        let mut seats = locked(&self.seats);
+        seats.lease = seats.lease.max(lease);
+    }
+
+    /// How long a server may hold it that cannot be reached.
+    pub fn lease(&self) -> Duration {
+        locked(&self.seats).lease
+    }
+
+    /// From now on it is not requested any more, and late grants are followed by a release. Returns the servers that may
+    /// hold it.
     pub fn give_up(&self) -> Vec<usize> {
         let mut seats = locked(&self.seats);
         seats.is_given_up = true;
-        (0..seats.answered.len()).filter(|&number| seats.answered[number]).collect()
+        (0..seats.held.len()).filter(|&number| seats.held[number]).collect()
+    }
+
+    pub fn is_given_up(&self) -> bool {
+        locked(&self.seats).is_given_up
     }
 
     /// The token, if these servers have granted the lock, and they are a majority.
@@ -303,7 +344,7 @@ pub(crate) fn judged(votes: Vec<Option<Vote>>, majority: usize) -> std::result::
         match vote {
             Some(Vote::Invalid(error)) => return Err(Fault::Invalid(error)),
             Some(Vote::Refused(error)) => refused.push(error),
-            Some(Vote::Missing(error)) => missing.push(error),
+            Some(Vote::Missing(error, _)) => missing.push(error),
             None => silent += 1,
             Some(_) => {}
         }
@@ -453,7 +494,7 @@ macro_rules! redlock {
         $($async)? fn poll(party: &Arc<Party<Core>>, request: Request, by: Instant) -> Vec<Option<Vote>> {
             let (sender, mut answers) = channel();
             let mut votes: Vec<Option<Vote>> = party.servers.all.iter().map(|_| None).collect();
-            for number in (0..votes.len()).filter(|&number| party.occupies(number)) {
+            for number in (0..votes.len()).filter(|&number| party.occupies(number, request)) {
                 start(Voter { party: party.clone(), number, request, sender: sender.clone() });
             }
             drop(sender);
@@ -483,25 +524,34 @@ macro_rules! redlock {
             $($async)? fn run(self) {
                 let (party, number) = (&self.party, self.number);
                 let core = &party.servers.all[number].core;
-                let vote = self.vote(core)$($await)*;
-                if matches!(vote, Vote::Missing(_)) {
-                    party.servers.forget(number);
+                let mut request = self.request;
+                loop {
+                    let vote = self.vote(core, request)$($await)*;
+                    match vote {
+                        Vote::Missing(..) => party.servers.forget(number),
+                        // A name that leads to another server later has lost the lock.
+                        Vote::Invalid(_) => party.forgets(number),
+                        _ => {}
+                    }
+                    // A late grant is released behind its reply.
+                    if party.answered(number, request, &vote) {
+                        free(core, party);
+                    }
+                    let missed = party.leaves(number);
+                    let _ = self.sender.send((number, vote));
+                    match missed {
+                        Some(lease) => request = Request::Renew(lease),
+                        None => break,
+                    }
                 }
-                // A late grant is released behind its reply.
-                let is_granted = matches!(vote, Vote::Yes(_));
-                if self.request == Request::Acquire && party.answered(number, is_granted) {
-                    free(core, party);
-                }
-                party.busy[number].store(false, Ordering::SeqCst);
-                let _ = self.sender.send((number, vote));
             }
 
-            $($async)? fn vote(&self, core: &Arc<Core>) -> Vote {
+            $($async)? fn vote(&self, core: &Arc<Core>, request: Request) -> Vote {
                 if let Err(vote) = self.identify(core)$($await)* {
                     return vote;
                 }
                 let (spec, owner) = (&self.party.spec, &self.party.owner);
-                let lease = match self.request {
+                let lease = match request {
                     Request::Identify => return Vote::Yes(0),
                     Request::Acquire => return self.acquire(core)$($await)*,
                     Request::Release => return self.send(core, &spec.release(owner))$($await)*,
@@ -511,9 +561,13 @@ macro_rules! redlock {
                     Vote::No => {
                         // Also if this vote is late.
                         self.party.forgets(self.number);
+                        if self.party.is_given_up() {
+                            return Vote::No;
+                        }
                         let again = Spec { lease, ..Spec::clone(spec) }.acquire(owner, None);
                         match self.send(core, &again)$($await)* {
                             Vote::Yes(_) => Vote::Regained,
+                            missing @ Vote::Missing(_, true) => missing,
                             _ => Vote::No,
                         }
                     }
@@ -531,21 +585,22 @@ macro_rules! redlock {
                 };
                 let answer = core.pool.call(spec.key(), by, true, &sending)$($await)*;
                 answer.pooled.into_iter().for_each(Pooled::keep);
-                Self::judge(answer.reply)
+                Self::judge(answer.reply, answer.unsure)
             }
 
             $($async)? fn send(&self, core: &Arc<Core>, command: &Cmd) -> Vote {
                 let by = Instant::now() + SHORT;
-                Self::judge(core.pool.short(self.party.spec.key(), command, by)$($await)*.reply)
+                let answer = core.pool.short(self.party.spec.key(), command, by)$($await)*;
+                Self::judge(answer.reply, answer.unsure)
             }
 
-            fn judge(reply: RedisResult<Value>) -> Vote {
+            fn judge(reply: RedisResult<Value>, unsure: bool) -> Vote {
                 match judge(reply) {
                     Verdict::Done(number) => Vote::Yes(number as u64),
                     Verdict::Null => Vote::No,
                     Verdict::Never(error) if is_not_held(&error) => Vote::No,
                     Verdict::Never(error) => Vote::Refused(error),
-                    Verdict::Again(error) => Vote::Missing(error),
+                    Verdict::Again(error) => Vote::Missing(error, unsure),
                 }
             }
 
@@ -559,7 +614,7 @@ macro_rules! redlock {
                 for (reply, question) in replies.iter_mut().zip(Identity::questions()) {
                     match core.pool.short(key, &question, Instant::now() + SHORT)$($await)*.reply {
                         Ok(value) => *reply = Some(value),
-                        Err(error) if again(&error) => return Err(Vote::Missing(error)),
+                        Err(error) if again(&error) => return Err(Vote::Missing(error, false)),
                         Err(_) => {} // not permitted, or not a cluster
                     }
                 }
@@ -661,12 +716,14 @@ macro_rules! redlock {
 
             $($async)? fn end(&mut self) -> Result<()> {
                 let (party, ended) = (self.party.clone(), self.hold.end());
+                // A server that replies late that it does not hold it must not grant it again.
+                let held = party.give_up();
                 let by = Instant::now() + reply_time(self.hold.lease());
                 let votes = poll(&party, Request::Release, by)$($await)*;
                 self.has_ended = true;
-                party.give_up();
-                for (locks, vote) in party.servers.all.iter().zip(&votes) {
-                    if !matches!(vote, Some(Vote::Yes(_) | Vote::No | Vote::Refused(_))) {
+                for (number, (locks, vote)) in party.servers.all.iter().zip(&votes).enumerate() {
+                    let has_replied = matches!(vote, Some(Vote::Yes(_) | Vote::No | Vote::Refused(_)));
+                    if !has_replied && held.contains(&number) {
                         free(&locks.core, &party);
                     }
                     locks.core.shared.remove(&party.owner);
@@ -706,10 +763,12 @@ macro_rules! redlock {
             let lease = lease.unwrap_or_else(|| hold.lease());
             let began = Instant::now();
             renewing.sends(lease);
+            party.asks(lease);
             let votes = poll(party, Request::Renew(lease), began + reply_time(lease))$($await)*;
             match party.renewed(&votes) {
                 None => {
                     hold.lost();
+                    party.give_up();
                     Err(party.spec.not_held(REPORTED))
                 }
                 Some(true) => {
@@ -747,6 +806,7 @@ macro_rules! redlock {
                         }
                     }
                 }
+                self.party.give_up();
             }
         }
 
@@ -797,6 +857,40 @@ mod tests {
         assert_eq!(party.renewed(&votes("nyy")), Some(true));
         party.forgets(2);
         assert_eq!(party.renewed(&votes("nyr")), None);
+    }
+
+    #[test]
+    fn what_was_given_up_is_released_where_it_may_be_held() {
+        let spec = Arc::new(Spec::new(Kind::Lock, vec![b"a".to_vec()]));
+        let busy = Arc::new((0..3).map(|_| AtomicBool::new(false)).collect());
+        let party = Party::new(&servers(), &spec, &busy);
+        let missing = |unsure| Vote::Missing(timed_out(), unsure);
+        let acquired = |number, vote: Vote| party.answered(number, Request::Acquire, &vote);
+        assert!(!acquired(0, Vote::Yes(1)) && !acquired(1, Vote::No) && !acquired(2, missing(false)));
+        assert_eq!(party.give_up(), [0]);
+        assert!(acquired(1, Vote::Yes(1)) && acquired(2, missing(true)) && !acquired(2, Vote::No));
+        let renewal = Request::Renew(spec.lease * 2);
+        assert!(party.answered(0, renewal, &Vote::Regained) && party.answered(0, renewal, &Vote::Yes(1)));
+        assert!(!party.answered(0, Request::Release, &Vote::Yes(1)) && !party.answered(0, renewal, &missing(false)));
+        assert_eq!(party.give_up(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_busy_server_is_renewed_later() {
+        let spec = Arc::new(Spec::new(Kind::Lock, vec![b"a".to_vec()]));
+        let busy = Arc::new((0..3).map(|_| AtomicBool::new(false)).collect());
+        let party = Party::new(&servers(), &spec, &busy);
+        let renewal = Request::Renew(spec.lease * 2);
+        assert!(party.occupies(0, Request::Acquire) && !party.occupies(0, renewal));
+        assert_eq!(party.leaves(0), Some(spec.lease * 2));
+        assert!(!party.occupies(0, Request::Release), "the renewal follows");
+        assert_eq!(party.leaves(0), None);
+        assert!(party.occupies(0, renewal) && !party.occupies(0, renewal));
+        party.give_up();
+        assert_eq!(party.leaves(0), None);
+        party.asks(spec.lease * 2);
+        party.asks(spec.lease);
+        assert_eq!(party.lease(), spec.lease * 2);
     }
 
     #[test]

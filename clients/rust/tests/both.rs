@@ -235,6 +235,39 @@ macro_rules! tests {
             }
 
             #[$test]
+            $($async)? fn a_released_majority_lock_is_not_acquired_again() {
+                let mut servers = [Server::start(), Server::start(), Server::start()];
+                let all: Vec<Locks> = servers.iter().map(|server| Locks::new(&server.client)).collect();
+                let lock = RedLock::new(all.clone()).unwrap().lock("a").lease(4 * SECOND).no_renewal();
+                let guard = lock.lock()$($await)*.unwrap();
+                until("all grants", || servers.iter_mut().all(|server| server.is_held("a")).then_some(()));
+                servers[0].say::<u8>(&["LOCK.FORCE", "a"]);
+                let stopped = servers[0].stopped();
+                guard.renew()$($await)*.unwrap();
+                guard.release()$($await)*.unwrap();
+                drop(stopped);
+                until("the renewal", || (servers[0].calls("lock.renew") > 0).then_some(()));
+                assert!(all[0].settle(20 * SECOND)$($await)*);
+                assert_eq!(servers[0].calls("lock.acquire"), 1);
+                assert!(!servers[0].is_held("a"));
+            }
+
+            #[$test]
+            $($async)? fn a_late_server_of_a_majority_lock_gets_the_new_lease() {
+                let mut servers = [Server::start(), Server::start(), Server::start()];
+                let all: Vec<Locks> = servers.iter().map(|server| Locks::new(&server.client)).collect();
+                let lock = RedLock::new(all).unwrap().lock("a").lease(20 * SECOND).no_renewal();
+                lock.lock()$($await)*.unwrap().release()$($await)*.unwrap();
+                let stopped = servers[0].stopped();
+                let guard = lock.lock()$($await)*.unwrap();
+                guard.renew_for(60 * SECOND)$($await)*.unwrap();
+                drop(stopped);
+                until("the new lease", || (servers[0].say::<i64>(&["PTTL", "a"]) > 50_000).then_some(()));
+                guard.release()$($await)*.unwrap();
+                servers.iter_mut().for_each(|server| server.free("a"));
+            }
+
+            #[$test]
             $($async)? fn a_majority_lock_whose_factories_are_closed() {
                 let mut servers = [Server::start(), Server::start(), Server::start()];
                 let all: Vec<Locks> = servers.iter().map(|server| Locks::new(&server.client)).collect();

@@ -54,9 +54,11 @@ impl Drop for MajorityGuard {
     fn drop(&mut self) {
         if !self.has_ended {
             self.hold.end();
-            self.party.give_up();
-            for locks in &self.party.servers.all {
-                free(&locks.core, &self.party);
+            let held = self.party.give_up();
+            for (number, locks) in self.party.servers.all.iter().enumerate() {
+                if held.contains(&number) {
+                    free(&locks.core, &self.party);
+                }
                 locks.core.shared.remove(&self.party.owner);
             }
         }
@@ -112,9 +114,9 @@ fn start(voter: Voter) {
 /// Releases what a server may have granted, in a task.
 fn free(core: &Arc<Core>, party: &Arc<Party<Core>>) {
     let (clearing, spec, owner) = (core.clone(), party.spec.clone(), party.owner.clone());
-    let last = vec![spec.release(&owner)];
+    let (last, end) = (vec![spec.release(&owner)], Instant::now() + party.lease());
     let task = async move {
-        let (mut pause, end) = (Pause::new(), Instant::now() + spec.lease);
+        let mut pause = Pause::new();
         while clearing.clear(&spec, &owner).await.is_none() {
             match pause.next(Some(end)) {
                 Some(pause) => sleep(pause).await,

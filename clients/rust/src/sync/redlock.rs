@@ -91,7 +91,7 @@ fn start(voter: Voter) {
 /// Releases what a server may have granted, in the background.
 fn free(core: &Arc<Core>, party: &Arc<Party<Core>>) {
     let (spec, owner) = (party.spec.clone(), party.owner.clone());
-    let end = Instant::now() + spec.lease;
+    let end = Instant::now() + party.lease();
     core.persist(party.spec.key(), end, move |core| {
         let is_free = core.clear(&spec, &owner).is_some();
         if is_free {
