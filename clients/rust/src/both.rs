@@ -44,6 +44,11 @@ macro_rules! pool {
                 self.send(key, by, [false, !tries], sending)$($await)*
             }
 
+            /// How often a connection was lost.
+            pub fn losses(&self) -> u64 {
+                locked(&self.idle).losses
+            }
+
             /// Closes the idle connections, and later those that are given back.
             pub fn close(&self) {
                 locked(&self.idle).close();

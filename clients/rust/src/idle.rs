@@ -16,6 +16,8 @@ pub(crate) const OPENING: usize = 256;
 pub(crate) struct Idle<C> {
     nodes: HashMap<Name, Node<C>>,
     is_closed: bool,
+    /// How often a connection was lost: a new one may lead to another server.
+    pub losses: u64,
 }
 
 struct Node<C> {
@@ -27,7 +29,7 @@ struct Node<C> {
 
 impl<C> Default for Idle<C> {
     fn default() -> Self {
-        Self { nodes: HashMap::new(), is_closed: false }
+        Self { nodes: HashMap::new(), is_closed: false, losses: 0 }
     }
 }
 
@@ -57,11 +59,12 @@ impl<C> Idle<C> {
     }
 
     pub fn forget(&mut self, name: &Name) {
+        self.losses += 1;
         self.nodes.remove(name);
     }
 
     pub fn close(&mut self) {
-        *self = Self { nodes: HashMap::new(), is_closed: true };
+        (self.nodes, self.is_closed) = (HashMap::new(), true);
     }
 }
 

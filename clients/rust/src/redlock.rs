@@ -85,7 +85,8 @@ impl<C> MajorityLock<C> {
 /// The servers, and what they have said about themselves.
 pub(crate) struct Servers<C> {
     pub all: Vec<Factory<C>>,
-    known: Mutex<Vec<Option<Identity>>>,
+    /// With the number of connections that had been lost before.
+    known: Mutex<Vec<Option<(Identity, u64)>>>,
     /// Whether all were requested to identify themselves, and none was refused.
     pub are_checked: AtomicBool,
 }
@@ -105,25 +106,30 @@ impl<C> Servers<C> {
         self.all.len() / 2 + 1
     }
 
-    pub fn is_known(&self, number: usize) -> bool {
-        locked(&self.known)[number].is_some()
+    /// Whether it has said who it is since the last connection was lost: the next one may lead to another server.
+    pub fn is_known(&self, number: usize, losses: u64) -> bool {
+        locked(&self.known)[number].as_ref().is_some_and(|(_, before)| *before == losses)
     }
 
-    /// The next connection may lead to another server.
     pub fn forget(&self, number: usize) {
         locked(&self.known)[number] = None;
     }
 
     /// Stores what a server has said. Refuses one that would fail together with another one, or be counted twice.
-    pub fn learn(&self, number: usize, identity: Identity, name: impl Fn(usize) -> String) -> Result<()> {
+    pub fn learn(
+        &self,
+        number: usize,
+        (identity, losses): (Identity, u64),
+        name: impl Fn(usize) -> String,
+    ) -> Result<()> {
         let mut known = locked(&self.known);
         let others = known.iter().enumerate().filter(|(other, _)| *other != number);
-        let conflict = others.filter_map(|(other, known)| Some((other, identity.conflict(known.as_ref()?)?))).next();
+        let conflict = others.filter_map(|(other, known)| Some((other, identity.conflict(&known.as_ref()?.0)?))).next();
         let text = match conflict {
             _ if !identity.is_master => format!("{} is a replica", name(number)),
             Some((other, text)) => format!("{} and {} {text}", name(other.min(number)), name(other.max(number))),
             None => {
-                known[number] = Some(identity);
+                known[number] = Some((identity, losses));
                 return Ok(());
             }
         };
@@ -550,6 +556,18 @@ macro_rules! redlock {
                 if let Err(vote) = self.identify(core)$($await)* {
                     return vote;
                 }
+                let vote = self.execute(core, request)$($await)*;
+                if matches!(vote, Vote::Missing(..)) {
+                    return vote;
+                }
+                // An idle connection may have been replaced by one to another server.
+                match self.identify(core)$($await)* {
+                    Err(invalid @ Vote::Invalid(_)) => invalid,
+                    _ => vote,
+                }
+            }
+
+            $($async)? fn execute(&self, core: &Arc<Core>, request: Request) -> Vote {
                 let (spec, owner) = (&self.party.spec, &self.party.owner);
                 let lease = match request {
                     Request::Identify => return Vote::Yes(0),
@@ -604,10 +622,11 @@ macro_rules! redlock {
                 }
             }
 
-            /// Requests who the server is, before its first use and after a lost connection.
+            /// Requests who the server is, before its first use and after a connection was lost.
             $($async)? fn identify(&self, core: &Arc<Core>) -> std::result::Result<(), Vote> {
                 let (servers, key) = (&self.party.servers, self.party.spec.key());
-                if servers.is_known(self.number) {
+                let losses = core.pool.losses();
+                if servers.is_known(self.number, losses) {
                     return Ok(());
                 }
                 let mut replies = [None, None, None];
@@ -619,7 +638,7 @@ macro_rules! redlock {
                     }
                 }
                 let name = |number: usize| servers.all[number].core.pool.nodes.address(key);
-                servers.learn(self.number, Identity::of(replies), name).map_err(Vote::Invalid)
+                servers.learn(self.number, (Identity::of(replies), losses), name).map_err(Vote::Invalid)
             }
         }
 
@@ -901,7 +920,7 @@ mod tests {
             let info = format!("redis_mode:standalone\r\nrun_id:{run_id}\r\n");
             Identity::of([Some(text(&info)), Some(Value::Array(vec![text(role)])), Some(text(nodes))])
         };
-        let learn = |number, identity| servers.learn(number, identity, |number| number.to_string());
+        let learn = |number, identity| servers.learn(number, (identity, 0), |number| number.to_string());
         learn(0, identity("x", "master", "one a master\ntwo b master\n")).unwrap();
         learn(0, identity("x", "master", "one a master\ntwo b master\n")).unwrap();
         let text = |result: Result<()>| result.unwrap_err().to_string();
@@ -912,6 +931,7 @@ mod tests {
         );
         assert_eq!(text(learn(1, identity("y", "slave", ""))), "servers: 1 is a replica");
         learn(1, Identity::of([None, None, None])).unwrap();
+        assert!(servers.is_known(0, 0) && !servers.is_known(0, 1) && !servers.is_known(2, 0));
         servers.forget(0);
         learn(2, identity("x", "master", "")).unwrap();
     }

@@ -565,6 +565,29 @@ fn a_null_before_the_end_of_the_block_ends_the_wait() {
     }
 }
 
+/// As with a name that leads to another server later.
+#[test]
+fn a_new_connection_of_a_majority_lock_leads_to_another_server() {
+    let servers = [Server::start(), Server::start(), Server::start()];
+    let wire = Wire::to(servers[2].port());
+    let clients = [servers[0].client.clone(), servers[1].client.clone(), wire.client()];
+    let acquire = |lock: &sync::MajorityLock| lock.lock().and_then(sync::MajorityGuard::release);
+    let lock = sync::RedLock::new(clients.iter().map(sync::Locks::new)).unwrap().lock("a");
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let task = runtime.block_on(async { aio::RedLock::new(clients.iter().map(aio::Locks::new)).unwrap().lock("a") });
+    let acquire_in_task = || runtime.block_on(async { task.lock().await?.release().await });
+    acquire(&lock).unwrap();
+    acquire_in_task().unwrap();
+    wire.lead_to(servers[0].port());
+    wire.cut();
+    let refused = |act: &dyn Fn() -> lock_so::Result<()>| {
+        // The reply of the third server is not always waited for.
+        until("the refusal", || act().err().filter(|error| matches!(error, Error::InvalidOption { .. }))).to_string()
+    };
+    assert!(refused(&|| acquire(&lock)).ends_with("are the same server"));
+    assert!(refused(&acquire_in_task).ends_with("are the same server"));
+}
+
 #[test]
 fn a_cancellation_ends_a_wait_at_a_silent_server() {
     let mut server = Server::start();

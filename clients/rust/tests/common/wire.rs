@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,7 @@ pub struct Wire(Arc<Inner>);
 
 struct Inner {
     own: u16,
+    to: AtomicU16,
     delay_ms: AtomicU64,
     is_silent: AtomicBool,
     refuses: AtomicBool,
@@ -30,6 +31,7 @@ impl Wire {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let inner = Inner {
             own: listener.local_addr().unwrap().port(),
+            to: AtomicU16::new(port),
             delay_ms: AtomicU64::new(0),
             is_silent: AtomicBool::new(false),
             refuses: AtomicBool::new(false),
@@ -43,7 +45,7 @@ impl Wire {
                     continue;
                 }
                 let wire = accepting.clone();
-                thread::spawn(move || wire.link(ours, port));
+                thread::spawn(move || wire.link(ours));
             }
         });
         wire
@@ -92,10 +94,15 @@ impl Wire {
         self.0.links.lock().unwrap().len()
     }
 
-    fn link(&self, ours: TcpStream, port: u16) {
+    /// New connections lead there.
+    pub fn lead_to(&self, port: u16) {
+        self.0.to.store(port, Ordering::SeqCst);
+    }
+
+    fn link(&self, ours: TcpStream) {
         thread::sleep(Duration::from_millis(self.0.delay_ms.load(Ordering::SeqCst)));
         let is_silent = Arc::new(AtomicBool::new(self.0.is_silent.load(Ordering::SeqCst)));
-        let theirs = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let theirs = TcpStream::connect(("127.0.0.1", self.0.to.load(Ordering::SeqCst))).unwrap();
         ours.set_nodelay(true).unwrap();
         theirs.set_nodelay(true).unwrap();
         let link = Link { ours: Arc::new(ours), theirs: Arc::new(theirs), is_silent };
