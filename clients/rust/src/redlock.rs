@@ -405,8 +405,8 @@ macro_rules! redlock {
             ///
             /// [`InvalidOption`](Error::InvalidOption), also if two of the servers are the same, or one is a replica;
             /// [`Connection`](Error::Connection) if no majority has replied for
-            /// [`Settings::connect_timeout`](crate::Settings::connect_timeout); the error of the servers, if so many
-            /// refuse that there is no majority; [`Closed`](Error::Closed) if one of the factories is closed; in threads,
+            /// [`Settings::connect_timeout`](crate::Settings::connect_timeout); the error of the servers, if those that
+            /// refuse leave no majority; [`Closed`](Error::Closed) if one of the factories is closed; in threads,
             /// [`Cancelled`](Error::Cancelled).
             pub $($async)? fn lock(&self) -> Result<MajorityGuard> {
                 self.acquire(Wait::forever())$($await)*
@@ -685,7 +685,8 @@ macro_rules! redlock {
             /// # Errors
             ///
             /// [`NotHeld`](Error::NotHeld) if it was lost; [`Connection`](Error::Connection) if no majority has replied in
-            /// time; [`Refused`](Error::Refused).
+            /// time; [`Refused`](Error::Refused); [`InvalidOption`](Error::InvalidOption) if two of the servers are the
+            /// same now.
             pub $($async)? fn renew(&self) -> Result<()> {
                 self.renewed(None)$($await)*
             }
@@ -710,7 +711,8 @@ macro_rules! redlock {
             /// # Errors
             ///
             /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if no majority
-            /// has replied, [`Refused`](Error::Refused).
+            /// has replied, [`Refused`](Error::Refused), [`InvalidOption`](Error::InvalidOption) as from
+            /// [`renew`](Self::renew).
             pub $($async)? fn release(mut self) -> Result<()> {
                 self.end()$($await)*
             }
