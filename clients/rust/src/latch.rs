@@ -37,7 +37,9 @@ macro_rules! latch {
     ([$($async:ident)?] [$($await:tt)*]) => {
         impl Latch {
             /// Sets how often the latch is to be counted down, whatever it was before; 0 opens it. With a lease it opens
-            /// when this time has passed, because the client that should count it down may have died.
+            /// when this time has passed, because the client that should count it down may have died. It is not repeated:
+            /// after a lost connection it may have been executed, and a second time would undo what was counted down
+            /// since.
             ///
             /// # Errors
             ///
@@ -52,7 +54,7 @@ macro_rules! latch {
                 if let Some(lease) = lease {
                     command.arg("PX").arg(at_least_1_ms(capped(lease)));
                 }
-                self.lock.core.request(spec, spec.key(), &command, false)$($await)*.map(drop)
+                self.lock.core.request(spec, spec.key(), &command, true)$($await)*.map(drop)
             }
 
             /// Counts it down by one, and returns what is left; at 0 it opens. It is not repeated: after a lost connection

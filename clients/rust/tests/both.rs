@@ -359,6 +359,14 @@ macro_rules! tests {
                 assert_eq!(latch.count()$($await)*.unwrap(), 0);
                 assert!(latch.wait_for(SECOND)$($await)*.unwrap());
                 assert_eq!(latch.count_down_by(5)$($await)*.unwrap(), 0);
+
+                // It may have been executed when the connection was lost, and have been counted down since.
+                let calls = server.calls("latch.set");
+                server.cut_idle();
+                let error = latch.set(1, None)$($await)*.unwrap_err();
+                assert!(matches!(error, Error::Connection { .. }), "{error}");
+                assert_eq!(server.calls("latch.set"), calls);
+
                 let error = latch.count_down_by(0)$($await)*.unwrap_err();
                 assert_eq!(error.to_string(), "by must be at least 1, not 0");
                 let error = latch.set(1, Some(Duration::ZERO))$($await)*.unwrap_err();
