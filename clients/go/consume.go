@@ -195,6 +195,9 @@ func (c *consumer) pend(ctx context.Context, id string, tries int, value string,
 
 // claim makes an element of taken pending, and removes it there. In this order, a death in between delivers it twice, and
 // does not lose it. The id is "" if another consumer has removed it.
+//
+// The removal is sent once: after a lost reply, a second one could remove an equal element that another consumer has just
+// taken, and that one would drop its claim. An element that was not removed is delivered twice.
 func (c *consumer) claim(ctx context.Context, element string, tries int, delay time.Duration) (id string, err error) {
 	id = "claim-" + randomHex()
 	_, value := parse(element)
@@ -202,8 +205,12 @@ func (c *consumer) claim(ctx context.Context, element string, tries int, delay t
 		return "", err
 	}
 	remove := onKey("LREM", c.taken, "1", element)
-	reply, resent, err := c.wait.client.call(ctx, remove)
-	if err == nil && reply == int64(0) && !resent { // if it was sent again, the first one may have removed it
+	remove.Once = true
+	reply, _, err := c.wait.client.call(ctx, remove)
+	switch {
+	case lost(err):
+		return id, nil
+	case err == nil && reply == int64(0):
 		_, err = c.drop(ctx, id)
 		id = ""
 	}

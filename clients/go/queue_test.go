@@ -339,6 +339,23 @@ func TestConsume(t *testing.T) {
 			}
 		}
 	})
+	bubble(t, "a removal whose reply is lost, while another consumer takes an equal element", func(t *testing.T) {
+		l, cut := newLists(), false
+		f, c := newFake(t, func(command string) (any, error) {
+			reply, err := l.answer(command)
+			if strings.HasPrefix(command, "LREM") && !cut {
+				cut = true
+				l.push("{q}:taken", "a")
+				return nil, errCut
+			}
+			return reply, err
+		})
+		l.push("q", "a")
+		wantJobs(t, consume(t, c, 1, succeed), "a 1")
+		if taken := l.all("{q}:taken"); !slices.Equal(taken, []string{"a"}) || strings.Count(f.log(), "LREM") != 1 {
+			t.Errorf("%q\n%s", taken, f.log())
+		}
+	})
 	bubble(t, "an outage", func(t *testing.T) {
 		l := newLists()
 		start := time.Now()
