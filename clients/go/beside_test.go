@@ -292,6 +292,15 @@ func TestReentrant(t *testing.T) {
 			t.Error(sent)
 		}
 	})
+	bubble(t, "its last release has begun", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		lock := c.Lock("k", Reentrant())
+		outer := kept(t, lock)
+		outer.held.state().leave(outer.entry) // what Unlock does first
+		if hold, err := lock.TryLock(outer.Context()); err != nil || hold.Owner() == outer.Owner() {
+			t.Error(f.log(), err)
+		}
+	})
 	bubble(t, "the outer hold is lost", func(t *testing.T) {
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": refuse("NOTHELD x"), "LOCK.RELEASE": refuse("NOTHELD x")}))
 		lock := c.Lock("k", Reentrant())

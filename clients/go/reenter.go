@@ -52,12 +52,12 @@ func (l *single) reenter(ctx context.Context) (*Hold, error) {
 	return nil, nil
 }
 
-// enter counts an entry, unless the hold has been released.
+// enter counts an entry, unless the hold has been released, or its last entry has ended, with which the release begins.
 func (h *hold) enter(s *spec) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.unlocked:
+	case h.unlocked, h.entries == 0:
 		return false, nil
 	case h.why != "": // the code around it still believes to hold the lock
 		return false, s.notHeld(h.why)
