@@ -292,6 +292,31 @@ func TestReentrant(t *testing.T) {
 			t.Error(sent)
 		}
 	})
+	bubble(t, "its lease has ended, and it is not known to be lost yet", func(t *testing.T) {
+		_, c := newFake(t, always(int64(1)))
+		lock := c.Lock("k", Reentrant())
+		outer := kept(t, lock)
+		h := outer.held.(*hold)
+		h.mu.Lock()
+		h.ends = time.Now()
+		h.mu.Unlock()
+		_, err := lock.TryLock(outer.Context())
+		isErr(t, err, ErrNotHeld)
+	})
+	bubble(t, "its client is being closed", func(t *testing.T) {
+		_, c := newFake(t, always(int64(1)))
+		lock := c.Lock("k", Reentrant())
+		ctx := kept(t, lock).Context()
+		closing := func(closing bool) {
+			c.core.mu.Lock()
+			defer c.core.mu.Unlock()
+			c.core.closing = closing
+		}
+		closing(true)
+		_, err := lock.TryLock(ctx)
+		closing(false)
+		isErr(t, err, ErrClosed)
+	})
 	bubble(t, "its last release has begun", func(t *testing.T) {
 		f, c := newFake(t, always(int64(1)))
 		lock := c.Lock("k", Reentrant())

@@ -109,6 +109,7 @@ const (
 	reported       = "the server reported its loss"
 	releasedBefore = "it was released before"
 	neverReleased  = "it was never released"
+	expired        = "its lease expired"
 )
 
 // unanswered is the error for a short request whose context ended before its reply was received.

@@ -1,6 +1,9 @@
 package lockso
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // enclosing is the key of a context's value: the reentrant holds that it is inside of, as *inside.
 type enclosing struct{}
@@ -34,6 +37,10 @@ func (l *single) reenter(ctx context.Context) (*Hold, error) {
 		if h.client != l.client.core || !l.spec.sameLock(h.spec) {
 			continue
 		}
+		if !h.client.enter(nil) {
+			return nil, l.spec.closed()
+		}
+		defer h.client.end()
 		if entered, err := h.enter(l.spec); err != nil {
 			return nil, err
 		} else if !entered {
@@ -61,6 +68,8 @@ func (h *hold) enter(s *spec) (bool, error) {
 		return false, nil
 	case h.why != "": // the code around it still believes to hold the lock
 		return false, s.notHeld(h.why)
+	case !time.Now().Before(h.ends): // it is about to be lost
+		return false, s.notHeld(expired)
 	case s.fenced && !h.spec.fenced:
 		return false, s.fail("Fenced: the hold that is entered again has no fencing token", ErrOption)
 	}

@@ -123,6 +123,6 @@ func (t *term) expire() {
 	if ends := t.leaseEnd(); time.Now().Before(ends) {
 		t.plan(ends, t.expire)
 	} else {
-		t.lose("its lease expired")
+		t.lose(expired)
 	}
 }
