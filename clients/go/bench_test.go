@@ -24,6 +24,7 @@ type nothingConn struct{}
 func (nothingConn) Do(context.Context, transport.Command) (any, error) { return int64(1), nil }
 func (nothingConn) Close()                                             {}
 func (nothingConn) Keep()                                              {}
+func (nothingConn) Number() int64                                      { return 0 }
 
 func BenchmarkLockAndUnlock(b *testing.B) {
 	client, _ := New(nothing{}, false)

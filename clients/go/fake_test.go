@@ -125,7 +125,7 @@ func (f *fake) Conn(ctx context.Context, within time.Duration, key, address stri
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := &fakeConn{fake: f, address: address, cut: make(chan struct{}), null: make(chan struct{}, 1)}
+	c := &fakeConn{fake: f, address: address, number: int64(len(f.conns)), cut: make(chan struct{}), null: make(chan struct{}, 1)}
 	f.conns = append(f.conns, c)
 	return c, nil
 }
@@ -158,6 +158,7 @@ func (f *fake) wake() {
 type fakeConn struct {
 	fake    *fake
 	address string
+	number  int64
 	cut     chan struct{} // closed by Close
 	null    chan struct{} // wakes a wait
 	mu      sync.Mutex
@@ -220,6 +221,8 @@ func (c *fakeConn) Close() {
 }
 
 func (c *fakeConn) Keep() { c.end("kept") }
+
+func (c *fakeConn) Number() int64 { return c.number }
 
 // refuse is an error reply of the server.
 func refuse(text string) error { return &transport.ServerError{Reply: errors.New(text)} }

@@ -25,11 +25,15 @@ type RedLock struct {
 	known []*identity // of each server, as far as it is known
 }
 
+// mostSeen limits identity.seen.
+const mostSeen = 100
+
 // identity is what distinguishes servers.
 type identity struct {
 	address string
 	run     string   // its run id, or "" if the user may not know it
 	nodes   []string // of its cluster
+	seen    []int64  // the numbers of the connections on which it was identified, the last ones
 }
 
 // NewRedLock makes locks on the servers of at least three clients, each of a server or of Sentinel; otherwise each
@@ -66,9 +70,9 @@ func (r *RedLock) Lock(key string, options ...Option) *Lock {
 // identify checks, on a new connection to one of the servers, that it is a master, and none of the others.
 func (r *RedLock) identify(ctx context.Context, i int, conn transport.Conn, s *spec) error {
 	r.mu.Lock()
-	known := r.known[i] != nil
+	known, number := r.known[i], conn.Number()
 	r.mu.Unlock()
-	if known {
+	if known != nil && slices.Contains(known.seen, number) {
 		return nil
 	}
 	one := &identity{address: r.clients[i].core.backend.Address(s.keys[0])}
@@ -102,6 +106,10 @@ func (r *RedLock) identify(ctx context.Context, i int, conn transport.Conn, s *s
 			return s.fail(fmt.Sprintf("%s: %s and %s are nodes of one cluster", s, other.address, one.address), ErrOption)
 		}
 	}
+	if known := r.known[i]; known != nil && known.run == one.run {
+		one.seen = known.seen[max(0, len(known.seen)-mostSeen):]
+	}
+	one.seen = append(slices.Clone(one.seen), number)
 	r.known[i] = one
 	return nil
 }

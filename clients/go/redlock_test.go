@@ -329,6 +329,15 @@ func TestRedLock(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	bubble(t, "a name that leads to another server since the last lock", func(t *testing.T) {
+		red, voters := newVoters(t, 3)
+		kept(t, red.Lock("k")).Unlock(background)
+		voters[2].run = voters[0].run
+		hold := kept(t, red.Lock("k"))
+		time.Sleep(time.Second)
+		wantHeld(t, voters, "01")
+		hold.Unlock(background)
+	})
 	bubble(t, "options that cannot be", func(t *testing.T) {
 		red, _ := newVoters(t, 3)
 		for _, option := range []Option{Session(), Replicas(1, time.Second), Permits(1), Reentrant(), Lease(0)} {

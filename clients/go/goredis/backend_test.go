@@ -73,6 +73,11 @@ func TestIdleConnections(t *testing.T) {
 	first, second, third := conn(), conn(), conn()
 	second.Keep()
 	third.Keep()
+	again := conn()
+	if first.Number() == second.Number() || second.Number() == third.Number() || again.Number() != third.Number() {
+		t.Errorf("%d %d %d %d", first.Number(), second.Number(), third.Number(), again.Number())
+	}
+	again.Keep()
 	slow, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
 	wait := transport.Command{Args: []string{"BLPOP", t.Name(), "60"}, First: 1, Count: 1, Waits: true}

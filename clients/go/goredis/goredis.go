@@ -121,6 +121,7 @@ type backend struct {
 	mu     sync.Mutex
 	idle   []*link // the one that was used last is at the end
 	closed bool
+	links  atomic.Int64 // how many have been made
 }
 
 // node is what is known about the connections to a server.
@@ -252,6 +253,7 @@ type link struct {
 	client  *redis.Client
 	conn    *redis.Conn // always the same connection: a session is bound to it
 	address string
+	number  int64
 	since   time.Time // since when it is idle
 }
 
@@ -293,7 +295,7 @@ func (b *backend) Conn(ctx context.Context, within time.Duration, key, address s
 			return n.options.Dialer(dial, network, address)
 		}
 		client := redis.NewClient(&options)
-		l := &link{client: client, conn: client.Conn(), address: address}
+		l := &link{client: client, conn: client.Conn(), address: address, number: b.links.Add(1)}
 		err := l.conn.Ping(ctx).Err() // a server that does not respond would be waited for as long as for a lock
 		if err != nil {
 			client.Close()
@@ -382,6 +384,8 @@ func (c *conn) Do(ctx context.Context, cmd transport.Command) (any, error) {
 	}
 	return reply, marked(err)
 }
+
+func (c *conn) Number() int64 { return c.link.number }
 
 func (c *conn) Close() {
 	if !c.done.Swap(true) {

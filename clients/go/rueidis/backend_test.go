@@ -175,6 +175,32 @@ func TestAUserWithoutPing(t *testing.T) {
 	conn.Keep()
 }
 
+// The number is the same only if it is a connection that was there before.
+func TestNumbersOfConnections(t *testing.T) {
+	b := connected(t, rueidis.ClientOption{InitAddress: []string{servertest.Address}})
+	conn := func() transport.Conn {
+		t.Helper()
+		c, err := b.Conn(context.Background(), time.Minute, "key", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := conn()
+	before := first.Number()
+	first.Keep()
+	first = conn()
+	if n := first.Number(); n != before {
+		t.Errorf("%d, and %d for the same connection", before, n)
+	}
+	second := conn()
+	if n := second.Number(); n == before {
+		t.Errorf("%d for two connections", n)
+	}
+	first.Keep()
+	second.Keep()
+}
+
 // A server that has become a replica keeps its connections, but the address may lead to its master.
 func TestTheConnectionToAReplicaIsReplaced(t *testing.T) {
 	b := connected(t, rueidis.ClientOption{InitAddress: []string{servertest.Address}})

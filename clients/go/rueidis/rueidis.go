@@ -69,6 +69,7 @@ type backend struct {
 	connecting atomic.Int64 // how many connections are being made
 	lost       atomic.Int64 // how many connections the server has closed
 	known      atomic.Int64 // how many of them when the connection for short commands was last seen to be open
+	made       atomic.Int64 // how many connections have been made
 }
 
 // counted returns a function that connects as the library does with this option, and counts what connects, and the
@@ -90,6 +91,7 @@ func (b *backend) counted(option rueidis.ClientOption) func(context.Context, str
 			b.connecting.Add(-1)
 			return nil, err
 		}
+		b.made.Add(1)
 		return &countedConn{Conn: conn, backend: b}, nil
 	}
 }
@@ -264,6 +266,8 @@ type conn struct {
 func (c *conn) Do(ctx context.Context, cmd transport.Command) (any, error) {
 	return reply(c.dedicated.Do(ctx, c.backend.build(cmd)))
 }
+
+func (c *conn) Number() int64 { return c.backend.made.Load() }
 
 func (c *conn) Close() {
 	if !c.done.Swap(true) {

@@ -65,6 +65,9 @@ type Conn interface {
 	Close()
 	// Keep gives the connection back, so that another wait can use it.
 	Keep()
+	// Number is different for each connection, or, where the library does not show which one this is, after each connection
+	// that is made.
+	Number() int64
 }
 
 // ServerError is an error reply of the server.
