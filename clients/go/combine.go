@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -172,11 +173,27 @@ func (g *group) giveUp(began time.Time, wait time.Duration) {
 
 func unlockOne(ctx context.Context, h *Hold) error { return h.Unlock(ctx) }
 
-// each does something with all holds, the last that was acquired first. Its error is that of a hold that was lost, if there
-// is one, otherwise the first.
+// each does something with all holds, the last that was acquired first; one whose server does not reply delays the others
+// only for a short time. Its error is that of a hold that was lost, if there is one, otherwise the first.
 func (g *group) each(ctx context.Context, do func(context.Context, *Hold) error) (failure error) {
-	for _, h := range slices.Backward(g.holds) {
-		if err := do(ctx, h); err != nil && (failure == nil || errors.Is(err, ErrNotHeld) && !errors.Is(failure, ErrNotHeld)) {
+	var all sync.WaitGroup
+	errs := make([]error, len(g.holds))
+	for i, h := range slices.Backward(g.holds) {
+		done := make(chan struct{})
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			defer close(done)
+			errs[i] = do(ctx, h)
+		}()
+		select {
+		case <-done:
+		case <-time.After(tolerance):
+		}
+	}
+	all.Wait()
+	for _, err := range slices.Backward(errs) {
+		if err != nil && (failure == nil || errors.Is(err, ErrNotHeld) && !errors.Is(failure, ErrNotHeld)) {
 			failure = err
 		}
 	}

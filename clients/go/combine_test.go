@@ -95,6 +95,21 @@ func TestCombine(t *testing.T) {
 		isErr(t, err, ErrNotAcquired)
 		took(t, start, time.Second, time.Second+tolerance)
 	})
+	bubble(t, "a server that does not respond does not delay the releases of the others", func(t *testing.T) {
+		j := &journal{}
+		f, a := j.server(t, "a:1", always(int64(1)))
+		_, b := j.server(t, "b:1", by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": hang{}, "LOCK.RELEASE": hang{}}))
+		hold := kept(t, Combine(a.Lock("k"), b.Lock("l"), b.Lock("m"), b.Lock("n")))
+		start := time.Now()
+		isErr(t, hold.Renew(background), ErrConnection)
+		took(t, start, 2*time.Second, 2*time.Second+3*tolerance)
+		time.AfterFunc(4*tolerance, func() {
+			if !strings.HasSuffix(f.log(), "LOCK.RELEASE k #") {
+				t.Error(f.log())
+			}
+		})
+		isErr(t, hold.Unlock(background), ErrConnection)
+	})
 	bubble(t, "one is lost while another is waited for", func(t *testing.T) {
 		j := &journal{}
 		_, a := j.server(t, "a:1", by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": sequence(refuse("NOTHELD x"), int64(1)),
