@@ -252,8 +252,11 @@ func (v *vote) renew(round int, lease time.Duration) {
 	_, err := v.do(q.spec.renewCommand(q.owner, lease))
 	gone := codeOf(err) == "NOTHELD" || errors.Is(err, ErrOption)
 	q.mu.Lock()
-	if v.err = err; err == nil {
+	switch v.err = err; {
+	case err == nil:
 		v.renewed = round
+	case codeOf(err) == "NOTHELD":
+		v.err = nil // its loss is counted: the next request may fail
 	}
 	minority := gone && v.lost()
 	q.mu.Unlock()

@@ -269,6 +269,21 @@ func TestRedLock(t *testing.T) {
 		took(t, start, 7*time.Second, 8*time.Second)
 		hold.Unlock(background)
 	})
+	bubble(t, "one has lost it while another one does not reply for a moment", func(t *testing.T) {
+		red, voters := newVoters(t, 3)
+		hold := kept(t, red.Lock("k", Lease(9*time.Second)))
+		time.Sleep(time.Second)
+		voters[0].set(false)
+		voters[0].failWith(silent("LOCK.ACQUIRE"))
+		voters[1].failWith(silent("LOCK.RENEW"))
+		isErr(t, hold.Renew(background), ErrConnection)
+		voters[1].failWith(nil)
+		time.Sleep(20 * time.Second)
+		if isLost(hold) {
+			t.Error("lost")
+		}
+		hold.Unlock(background)
+	})
 	bubble(t, "no reply until the lease ends", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
 		hold := kept(t, red.Lock("k", Lease(10*time.Second)))
