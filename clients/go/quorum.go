@@ -184,8 +184,12 @@ func (v *vote) connect(ctx context.Context) error {
 	return nil
 }
 
-// meet only connects.
+// meet only connects. If the quorum has ended it does nothing, because the release, which gives the connection back, may have
+// been executed already; nor does request.
 func (v *vote) meet() {
+	if v.quorum.ended() != nil {
+		return
+	}
 	ctx, cancel := v.client.within(v.quorum.ctx, v.client.connectTimeout)
 	defer cancel()
 	err := v.connect(ctx)
@@ -214,6 +218,9 @@ func (v *vote) do(cmd transport.Command) (any, error) {
 // request requests the lock. Only the first request of a quorum can show that the server has held it all the time.
 func (v *vote) request(lease time.Duration, first bool) {
 	q := v.quorum
+	if q.ended() != nil {
+		return
+	}
 	ctx, cancel := v.client.within(q.ctx, v.client.connectTimeout)
 	defer cancel()
 	err := v.connect(ctx)

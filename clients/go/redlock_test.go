@@ -284,6 +284,18 @@ func TestRedLock(t *testing.T) {
 		}
 		hold.Unlock(background)
 	})
+	bubble(t, "a request that is late makes no connection", func(t *testing.T) {
+		red, voters := newVoters(t, 3)
+		q := newQuorum(background, red.Lock("k").target.(*majority))
+		q.giveUp()
+		time.Sleep(time.Second)
+		v := q.votes[0]
+		v.meet()
+		v.request(time.Second, true)
+		if len(voters[0].fake.conns) > 0 {
+			t.Error("it has a connection")
+		}
+	})
 	bubble(t, "no reply until the lease ends", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
 		hold := kept(t, red.Lock("k", Lease(10*time.Second)))
