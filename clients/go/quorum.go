@@ -28,7 +28,7 @@ type vote struct {
 	index  int
 	client *core
 
-	turn   chan struct{} // held while a request is in progress, and for these
+	turn   chan struct{} // held while a request is in progress, also of the rounds before, and for these
 	conn   transport.Conn
 	asked  bool // the request for the lock may have arrived at the server
 	unsure bool // a connection was lost with a request on it
@@ -42,12 +42,12 @@ type vote struct {
 	err     error
 }
 
-func newQuorum(ctx context.Context, m *majority) *quorum {
+func newQuorum(ctx context.Context, m *majority, turns []chan struct{}) *quorum {
 	q := &quorum{red: m.red, client: m.members[0].client.core, owner: newOwner()}
 	q.begin(m.spec, ctx, q.rest)
 	q.start(&q.client.agenda, time.Now(), clockDrift, func() { q.renewal(q.ctx, 0, q.round) })
 	for i, member := range m.members {
-		q.votes = append(q.votes, &vote{quorum: q, index: i, client: member.client.core, turn: make(chan struct{}, 1)})
+		q.votes = append(q.votes, &vote{quorum: q, index: i, client: member.client.core, turn: turns[i]})
 	}
 	return q
 }
@@ -296,9 +296,7 @@ func (q *quorum) releaseAll() <-chan struct{} {
 		all.Add(1)
 		v.client.background(func() {
 			defer all.Done()
-			v.turn <- struct{}{}
 			v.release()
-			<-v.turn
 		})
 	}
 	go func() {
@@ -311,6 +309,7 @@ func (q *quorum) releaseAll() <-chan struct{} {
 func (v *vote) release() {
 	q := v.quorum
 	release := q.spec.releaseCommand(q.owner)
+	v.turn <- struct{}{}
 	ctx, cancel := v.client.within(q.ctx, max(q.spec.lease, transport.ShortWithin))
 	defer cancel()
 	released := !v.asked
@@ -323,16 +322,19 @@ func (v *vote) release() {
 			q.mu.Unlock()
 		}
 	}
-	if !released { // the connection is gone
-		v.client.call(ctx, release)
-	}
-	if v.unsure { // what was sent on a lost connection may arrive a little later
-		time.Sleep(tolerance)
-		v.client.call(ctx, release)
-	}
 	if v.conn != nil {
 		v.conn.Keep()
 		v.conn = nil
+	}
+	unsure := v.unsure
+	// What follows may take long, and uses another connection than the next round.
+	<-v.turn
+	if !released { // the connection is gone
+		v.client.call(ctx, release)
+	}
+	if unsure { // what was sent on a lost connection may arrive a little later
+		time.Sleep(tolerance)
+		v.client.call(ctx, release)
 	}
 }
 

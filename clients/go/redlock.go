@@ -198,6 +198,9 @@ func (m *majority) acquire(ctx context.Context, began time.Time, wait time.Durat
 		entered = append(entered, a)
 	}
 	c := &campaign{majority: m, limits: entered[0], ctx: ctx, replied: time.Now()}
+	for range m.members {
+		c.turns = append(c.turns, make(chan struct{}, 1))
+	}
 	q, err := c.run()
 	if err != nil {
 		leave(nil)
@@ -214,12 +217,13 @@ type campaign struct {
 	*majority
 	limits  *acquisition // for its limits: it sends nothing
 	ctx     context.Context
-	replied time.Time // when a majority replied last, or when it began
+	replied time.Time       // when a majority replied last, or when it began
+	turns   []chan struct{} // of the servers, so that one that does not respond has one connection, and not one of each round
 }
 
 func (c *campaign) run() (*quorum, error) {
 	for {
-		q := newQuorum(c.ctx, c.majority)
+		q := newQuorum(c.ctx, c.majority, c.turns)
 		if c.red.meet(c, q) && q.elect(c.ctx, c.roundEnd()) {
 			return q, nil
 		}

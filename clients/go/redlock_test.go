@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -202,6 +203,21 @@ func TestRedLock(t *testing.T) {
 		_, err = red.Lock("k").Lock(background)
 		isErr(t, err, ErrClosed)
 	})
+	bubble(t, "a server that does not respond has one connection of each waiter", func(t *testing.T) {
+		red, voters := newVoters(t, 3)
+		voters[0].set(true)
+		voters[0].fails = failing("LOCK.RELEASE", refuse("NOTHELD x"))
+		var dials atomic.Int32
+		voters[2].fake.dial = func() error {
+			dials.Add(1)
+			return errSilent
+		}
+		_, err := red.Lock("k", Wait(4*time.Second)).Lock(background)
+		isErr(t, err, ErrNotAcquired)
+		if n := dials.Load(); n != 1 {
+			t.Errorf("%d connections", n)
+		}
+	})
 	bubble(t, "a majority refuses", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
 		voters[1].fails = failing("LOCK.ACQUIRE", refuse("WRONGTYPE x"))
@@ -286,7 +302,7 @@ func TestRedLock(t *testing.T) {
 	})
 	bubble(t, "a request that is late makes no connection", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
-		q := newQuorum(background, red.Lock("k").target.(*majority))
+		q := newQuorum(background, red.Lock("k").target.(*majority), []chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)})
 		q.giveUp()
 		time.Sleep(time.Second)
 		v := q.votes[0]
