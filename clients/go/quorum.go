@@ -18,7 +18,10 @@ type quorum struct {
 	owner  string
 	token  int64
 	votes  []*vote
-	rounds int // of renewals; mu is locked for it
+
+	// mu is locked for these
+	rounds  int           // of renewals
+	longest time.Duration // of the leases that were requested
 }
 
 // vote is what one server has replied to the owner. Its requests are sent on one connection, one at a time, so that the
@@ -43,7 +46,7 @@ type vote struct {
 }
 
 func newQuorum(ctx context.Context, m *majority, turns []chan struct{}) *quorum {
-	q := &quorum{red: m.red, client: m.members[0].client.core, owner: newOwner()}
+	q := &quorum{red: m.red, client: m.members[0].client.core, owner: newOwner(), longest: m.spec.lease}
 	q.begin(m.spec, ctx, q.rest)
 	q.start(&q.client.agenda, time.Now(), clockDrift, func() { q.renewal(q.ctx, 0, q.round) })
 	for i, member := range m.members {
@@ -145,6 +148,7 @@ func (q *quorum) round(lease time.Duration) error {
 	q.mu.Lock()
 	q.rounds++
 	round := q.rounds
+	q.longest = max(q.longest, lease)
 	q.mu.Unlock()
 	q.ask(q.ctx, time.Now().Add(replyWithin(lease)), func(v *vote) { v.renew(round, lease) }, func() bool { return false })
 	if err := q.ended(); err != nil {
@@ -310,7 +314,10 @@ func (v *vote) release() {
 	q := v.quorum
 	release := q.spec.releaseCommand(q.owner)
 	v.turn <- struct{}{}
-	ctx, cancel := v.client.within(q.ctx, max(q.spec.lease, transport.ShortWithin))
+	q.mu.Lock()
+	within := max(q.longest, transport.ShortWithin)
+	q.mu.Unlock()
+	ctx, cancel := v.client.within(q.ctx, within)
 	defer cancel()
 	released := !v.asked
 	if v.conn != nil && v.asked {

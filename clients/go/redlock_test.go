@@ -243,6 +243,22 @@ func TestRedLock(t *testing.T) {
 			t.Error(voters[2].fake.log())
 		}
 	})
+	bubble(t, "a server that is away during the release is released later, also after a longer lease", func(t *testing.T) {
+		red, voters := newVoters(t, 3)
+		hold := kept(t, red.Lock("k", Lease(3*time.Second)))
+		if err := hold.RenewFor(background, time.Minute); err != nil {
+			t.Error(err)
+		}
+		voters[2].failWith(failing("", errCut))
+		if err := hold.Unlock(background); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(30 * time.Second)
+		wantHeld(t, voters, "2")
+		voters[2].failWith(nil)
+		time.Sleep(time.Second)
+		wantHeld(t, voters, "")
+	})
 	bubble(t, "lost on a majority", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
 		hold := kept(t, red.Lock("k", Lease(9*time.Second)))
