@@ -185,7 +185,9 @@ func (a *acquisition) nextBlock() (block, timeout time.Duration) {
 		left = max(0, time.Until(a.ends))
 	}
 	if left != noLimit && left <= a.spec.maxBlock {
-		return left, max(time.Until(a.replyBy), replyTolerance/2) + a.spec.within
+		// Also a request that is late has some time, but what was acquired before it may have used that up.
+		late := min(replyTolerance/2, time.Until(a.replyBy.Add(replyTolerance/2)))
+		return left, max(time.Until(a.replyBy), late, time.Millisecond) + a.spec.within
 	}
 	if a.spec.fair {
 		return left, a.spec.maxBlock

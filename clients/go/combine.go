@@ -114,7 +114,13 @@ func acquireAll(ctx context.Context, s *spec, members []*single, began time.Time
 		if wait >= 0 && time.Since(began) >= wait {
 			return nil, s.notAcquired(wait, errMemberLost, context.DeadlineExceeded)
 		}
-		if !p.sleep(ctx) {
+		delay := p.next()
+		if wait >= 0 {
+			delay = min(delay, time.Until(began.Add(wait)))
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
 			return nil, s.cancelled(time.Since(began), ctx)
 		}
 	}

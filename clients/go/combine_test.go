@@ -88,6 +88,14 @@ func TestCombine(t *testing.T) {
 		_, err := Combine(b.Lock("l"), a.Lock("k")).TryLock(background)
 		isErr(t, err, ErrConnection)
 		took(t, start, 0, tolerance)
+		_, slow := j.server(t, "0:1", func(string) (any, error) {
+			time.Sleep(28 * time.Millisecond)
+			return int64(1), nil
+		})
+		start = time.Now()
+		_, err = Combine(b.Lock("l"), slow.Lock("k"), slow.Lock("l"), slow.Lock("m")).TryLock(background)
+		isErr(t, err, ErrConnection)
+		took(t, start, 0, tolerance)
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
 		start = time.Now()
@@ -122,6 +130,15 @@ func TestCombine(t *testing.T) {
 		if err := hold.Unlock(background); err != nil {
 			t.Error(err)
 		}
+	})
+	bubble(t, "one is lost again and again, until the wait ends", func(t *testing.T) {
+		j := &journal{}
+		_, a := j.server(t, "a:1", by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": refuse("NOTHELD x"), "LOCK.RELEASE": refuse("NOTHELD x")}))
+		_, b := j.server(t, "b:1", by(map[string]any{"LOCK.ACQUIRE": blocks{}, "LOCK.CANCEL": int64(1)}))
+		start := time.Now()
+		_, err := Combine(a.Lock("k", Lease(300*time.Millisecond)), b.Lock("l", Wait(1200*time.Millisecond))).Lock(background)
+		isErr(t, err, ErrNotAcquired, context.DeadlineExceeded)
+		took(t, start, 1200*time.Millisecond, 1200*time.Millisecond+tolerance)
 	})
 	bubble(t, "one is lost while it is held", func(t *testing.T) {
 		j := &journal{}
