@@ -133,6 +133,9 @@ func (c *consumer) next() error {
 	return c.work(element)
 }
 
+// shortestPause is how long the consumer waits at least after an error, so that a short Backoff is no busy loop.
+const shortestPause = 100 * time.Millisecond
+
 // trouble returns an error that ends the consumer. Any other one is logged, and followed by a pause.
 func (c *consumer) trouble(err error) error {
 	if c.wait.ctx.Err() != nil {
@@ -141,18 +144,27 @@ func (c *consumer) trouble(err error) error {
 	if typed := (*Error)(nil); !errors.As(err, &typed) {
 		err = c.spec.wrap(err, c.wait.client.backend.Address(c.taken))
 	}
-	switch code := codeOf(err); {
-	case code == "WRONGTYPE", code == "NOPERM", code == "NOAUTH", code == "WRONGPASS", errors.Is(err, ErrNoModule),
-		code == "" && !c.wait.client.connected.Load():
+	if fatal(err) || codeOf(err) == "" && !c.wait.client.connected.Load() {
 		return err
 	}
-	c.warn("it waits for %v: %v", c.backoff, err)
+	pause := max(c.backoff, shortestPause)
+	c.warn("it waits for %v: %v", pause, err)
 	select {
-	case <-time.After(c.backoff):
+	case <-time.After(pause):
 		return nil
 	case <-c.wait.ctx.Done():
 		return c.stopped()
 	}
+}
+
+// fatal returns whether the server will reply so again: the key is no list, the names of the lists beside it are in other
+// slots, the user has no access, or the module is not loaded.
+func fatal(err error) bool {
+	switch codeOf(err) {
+	case "WRONGTYPE", "CROSSSLOT", "NOPERM", "NOAUTH", "WRONGPASS":
+		return true
+	}
+	return errors.Is(err, ErrNoModule)
 }
 
 func (c *consumer) stopped() error {
@@ -183,8 +195,8 @@ func parse(element string) (tries int, value string) {
 	if found == nil {
 		return 0, element
 	}
-	tries, _ = strconv.Atoi(found[1])
-	return min(tries, math.MaxInt32), element[len(found[0]):]
+	tries, _ = strconv.Atoi(found[1]) // the largest int if it is larger; one more must be an int, too
+	return min(tries, math.MaxInt32-1), element[len(found[0]):]
 }
 
 // pend makes a value pending under this id, in place of what is pending under it.
@@ -240,39 +252,41 @@ func (c *consumer) work(element string) error {
 		if _, _, err = c.wait.client.call(ctx, onKey("RPUSH", c.failed, value)); err == nil {
 			_, err = c.drop(ctx, id)
 		}
-		c.settled(err, "a job was tried %d times: its value is in %q now", before, c.failed)
-		return nil
+		if err == nil {
+			c.warn("a job was tried %d times: its value is in %q now", before, c.failed)
+		}
+		return c.settled(err)
 	}
 	failure := c.handle(c.wait.ctx, Job{Value: []byte(value), Tries: tries})
+	settling, done := c.within(max(time.Until(ends), closeTimeout)) // ctx has ended if the handler needed long after a stop
+	defer done()
 	switch stopped := c.wait.ctx.Err(); {
 	case failure == nil:
-		ctx, cancel := c.within(max(time.Until(ends), closeTimeout))
-		defer cancel()
-		if dropped, err := c.drop(ctx, id); err != nil {
-			c.settled(err, "")
-		} else if !dropped {
+		var dropped bool
+		if dropped, err = c.drop(settling, id); err == nil && !dropped {
 			c.warn("a job took longer than its timeout of %v, and will run again", c.timeout)
 		}
-	case stopped != nil && (errors.Is(failure, stopped) || errors.Is(failure, context.Cause(c.wait.ctx))):
-		if err := c.pend(ctx, id, before, value, 0); err != nil {
-			c.settled(err, "")
-		}
-	case time.Now().Before(ends):
-		err := c.pend(ctx, id, tries, value, longer(c.backoff, before))
-		c.settled(err, "a job failed, try %d of %d: %v", tries, c.maxTries, failure)
-	default: // its timeout has delivered it already
+	case !time.Now().Before(ends): // its timeout has delivered it already
 		c.warn("a job failed after its timeout of %v, try %d of %d: %v", c.timeout, tries, c.maxTries, failure)
+	case stopped != nil && (errors.Is(failure, stopped) || errors.Is(failure, context.Cause(c.wait.ctx))):
+		err = c.pend(settling, id, before, value, 0)
+	default:
+		c.warn("a job failed, try %d of %d: %v", tries, c.maxTries, failure)
+		err = c.pend(settling, id, tries, value, longer(c.backoff, before))
 	}
-	return nil
+	return c.settled(err)
 }
 
-// settled logs what became of a job, or that its end could not be settled.
-func (c *consumer) settled(err error, format string, values ...any) {
-	if err != nil {
-		c.warn("the end of a job could not be recorded, and its timeout will deliver it again: %v", err)
-	} else {
-		c.warn(format, values...)
+// settled logs that the end of a job could not be recorded, and returns the error if it ends the consumer.
+func (c *consumer) settled(err error) error {
+	if err == nil {
+		return nil
 	}
+	c.warn("the end of a job could not be recorded, and its timeout will deliver it again: %v", err)
+	if err = c.spec.wrap(err, c.wait.client.backend.Address(c.taken)); fatal(err) {
+		return err
+	}
+	return nil
 }
 
 // longer doubles a time n times, up to a year.

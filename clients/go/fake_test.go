@@ -94,6 +94,9 @@ func (f *fake) Do(ctx context.Context, cmd transport.Command) (any, error) {
 	if _, ok := ctx.Deadline(); !ok || cmd.Waits {
 		f.t.Errorf("%v has no deadline, or it waits", cmd.Args)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if cmd.Args[0] == "LOCK.INFO" {
 		if f.info == (hang{}) {
 			<-ctx.Done()

@@ -304,6 +304,38 @@ func TestConsume(t *testing.T) {
 			t.Error(l.list)
 		}
 	})
+	bubble(t, "also if the handler needs long to stop", func(t *testing.T) {
+		l := newLists()
+		_, c := newFake(t, l.answer)
+		l.push("q", "a")
+		ctx, stop := context.WithCancel(background)
+		err := c.DelayedQueue("q").Consume(ctx, func(ctx context.Context, job Job) error {
+			stop()
+			time.Sleep(5 * time.Second)
+			return ctx.Err()
+		})
+		isErr(t, err, context.Canceled)
+		time.Sleep(time.Second)
+		if waiting := l.all("q"); !slices.Equal(waiting, []string{"lock-so:0:a"}) {
+			t.Error(l.list)
+		}
+	})
+	bubble(t, "a short Backoff is no busy loop", func(t *testing.T) {
+		l := newLists()
+		l.refuse = func(command string) error {
+			if strings.HasPrefix(command, "BLMOVE") {
+				return refuse("OOM x")
+			}
+			return nil
+		}
+		f, c := newFake(t, l.answer)
+		ctx, cancel := context.WithTimeout(background, 10*time.Microsecond)
+		defer cancel()
+		isErr(t, c.DelayedQueue("q").Consume(ctx, succeed, Backoff(1)), context.DeadlineExceeded)
+		if n := strings.Count(f.log(), "BLMOVE"); n > 1 {
+			t.Errorf("sent %d times", n)
+		}
+	})
 	bubble(t, "out of memory", func(t *testing.T) {
 		l := newLists()
 		start := time.Now()
@@ -375,8 +407,8 @@ func TestConsume(t *testing.T) {
 		}
 	})
 	bubble(t, "errors that end it", func(t *testing.T) {
-		for _, text := range []string{"WRONGTYPE x", "NOPERM x", "ERR unknown command 'BLMOVE'"} {
-			for _, command := range []string{"BLMOVE", "LRANGE", "DELAY.PUSH"} {
+		for _, text := range []string{"WRONGTYPE x", "NOPERM x", "CROSSSLOT x", "ERR unknown command 'BLMOVE'"} {
+			for _, command := range []string{"BLMOVE", "LRANGE", "DELAY.PUSH", "LREM", "DELAY.CANCEL", "RPUSH"} {
 				l := newLists()
 				l.refuse = func(sent string) error {
 					if strings.HasPrefix(sent, command) {
@@ -385,8 +417,10 @@ func TestConsume(t *testing.T) {
 					return nil
 				}
 				_, c := newFake(t, l.answer)
-				l.push("q", "a")
-				isErr(t, c.DelayedQueue("q").Consume(background, succeed), ErrRefused)
+				l.push("q", "a", "lock-so:5:over")
+				ctx, cancel := context.WithTimeout(background, time.Minute)
+				isErr(t, c.DelayedQueue("q").Consume(ctx, succeed), ErrRefused)
+				cancel()
 			}
 		}
 		f, c := newFake(t, newLists().answer)
