@@ -38,11 +38,12 @@ func Combine(locks ...*Lock) *Lock {
 	for _, lock := range locks {
 		_, redlock := lock.target.(*majority)
 		s.require(!redlock, "Combine: a RedLock cannot be combined")
+		wrong := lock.target.describe().wrong
+		s.require(wrong == "", "%s", wrong)
 		c.members = append(c.members, lock.target.all()...)
 	}
 	for i, member := range c.members {
 		one := member.spec
-		s.require(one.wrong == "", "%s", one.wrong)
 		for _, other := range c.members[:i] {
 			same := member.client == other.client && slices.ContainsFunc(one.keys, func(key string) bool { return slices.Contains(other.spec.keys, key) })
 			s.require(!same, "Combine: the %s is there twice", one)

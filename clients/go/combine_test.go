@@ -187,7 +187,7 @@ func TestCombine(t *testing.T) {
 	bubble(t, "options that cannot be", func(t *testing.T) {
 		j := &journal{}
 		_, a := j.server(t, "a:1", always(int64(1)))
-		for _, lock := range []*Lock{Combine(), Combine(a.Lock("k"), a.Write("k")), Combine(a.Lock("k"), a.Lock("l", Lease(0)))} {
+		for _, lock := range []*Lock{Combine(), Combine(Combine()), Combine(a.Lock("k"), Combine()), Combine(a.Lock("k"), a.Write("k")), Combine(a.Lock("k"), a.Lock("l", Lease(0)))} {
 			_, err := lock.Lock(background)
 			isErr(t, err, ErrOption)
 			_, err = lock.Info(background)
