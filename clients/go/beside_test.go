@@ -149,6 +149,14 @@ func TestRenewNow(t *testing.T) {
 		<-hold.Lost()
 		took(t, start, 5*time.Second, 5*time.Second)
 	})
+	bubble(t, "while another renewal has no reply", func(t *testing.T) {
+		_, c := newFake(t, acquired(hang{}))
+		hold := kept(t, c.Lock("k", Lease(30*time.Second)))
+		time.Sleep(11 * time.Second)
+		start := time.Now()
+		isErr(t, hold.Renew(background), ErrConnection)
+		took(t, start, 2*time.Second, 2*time.Second+tolerance)
+	})
 	bubble(t, "a longer lease does not", func(t *testing.T) {
 		_, c := newFake(t, acquired(hang{}))
 		hold := kept(t, c.Lock("k", Lease(5*time.Second), NoRenew()))

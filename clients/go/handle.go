@@ -132,7 +132,7 @@ func (h *Hold) exit(ctx context.Context) error {
 //
 // The error is an [Error]: [ErrNotHeld] if the hold was lost or released; others within two seconds, and then the lease
 // that was confirmed last counts.
-func (h *Hold) Renew(ctx context.Context) error { return h.held.renewNow(ctx, 0) }
+func (h *Hold) Renew(ctx context.Context) error { return h.renew(ctx, 0) }
 
 // RenewFor is Renew with another lease, which the hold has from now on. A shorter one counts from the call on, even if its
 // error is not nil. A session has no lease: [ErrOption].
@@ -140,6 +140,13 @@ func (h *Hold) RenewFor(ctx context.Context, lease time.Duration) error {
 	if lease <= 0 {
 		return h.held.state().spec.fail(fmt.Sprintf("the lease of RenewFor must be greater than 0, not %v", lease), ErrOption)
 	}
+	return h.renew(ctx, lease)
+}
+
+// renew is limited because it waits for a renewal that is in progress. A request that need not wait ends earlier.
+func (h *Hold) renew(ctx context.Context, lease time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout+replyTolerance)
+	defer cancel()
 	return h.held.renewNow(ctx, lease)
 }
 
