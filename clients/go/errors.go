@@ -213,15 +213,21 @@ type route struct {
 	asking  bool
 }
 
-// redirection parses "MOVED slot host:port" and "ASK slot host:port". Any other error leads to the master of the key.
+// redirection parses "MOVED slot host:port" and "ASK slot host:port", where an IPv6 address has no brackets. Any other error
+// leads to the master of the key.
 func redirection(err error) route {
 	code := codeOf(err)
 	if code != "MOVED" && code != "ASK" {
 		return route{}
 	}
 	words := strings.Fields(err.Error())
-	if len(words) != 3 || strings.HasPrefix(words[2], ":") {
+	if len(words) != 3 {
 		return route{}
 	}
-	return route{address: words[2], asking: code == "ASK"}
+	end := strings.LastIndex(words[2], ":")
+	if end <= 0 {
+		return route{}
+	}
+	host, port := strings.Trim(words[2][:end], "[]"), words[2][end+1:]
+	return route{address: net.JoinHostPort(host, port), asking: code == "ASK"}
 }

@@ -63,6 +63,23 @@ func holders(owners ...string) any {
 	return []any{"mode", "exclusive", "holders", list}
 }
 
+func TestWhereRedirectionsLead(t *testing.T) {
+	for text, want := range map[string]route{
+		"MOVED 1 10.0.0.1:7000":    {address: "10.0.0.1:7000"},
+		"ASK 1 host:7000":          {address: "host:7000", asking: true},
+		"MOVED 1 2001:db8::1:7000": {address: "[2001:db8::1]:7000"},
+		"MOVED 1 [::1]:7000":       {address: "[::1]:7000"},
+		"MOVED 1 :7000":            {},
+		"MOVED 1":                  {},
+		"MOVED 1 host":             {},
+		"READONLY 1 host:7000":     {},
+	} {
+		if got := redirection(refuse(text)); got != want {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
 func TestNotAcquired(t *testing.T) {
 	for text, info := range map[string]any{
 		`lock "k" was not acquired within 1.5 s`:                            nil,
