@@ -90,6 +90,14 @@ func TestForce(t *testing.T) {
 		}
 		wantLog(t, f, "LOCK.FORCE k", "LOCK.FORCE l", "LOCK.FORCE k")
 	})
+	bubble(t, "one of the servers does not respond", func(t *testing.T) {
+		_, a := newFake(t, by(map[string]any{"LOCK.FORCE": hang{}}))
+		f, b := newFake(t, by(map[string]any{"LOCK.FORCE": int64(1)}))
+		forced, err := Combine(a.Lock("k"), b.Lock("l")).Force(background)
+		if isErr(t, err, ErrConnection); !forced {
+			t.Error(f.log())
+		}
+	})
 	bubble(t, "refused", func(t *testing.T) {
 		_, c := newFake(t, by(map[string]any{"LOCK.FORCE": refuse("NOPERM x")}))
 		_, err := c.Lock("k").Force(background)

@@ -1,6 +1,7 @@
 package lockso
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -44,7 +45,7 @@ func (l *Lock) Locked(ctx context.Context) (bool, error) {
 func (l *Lock) Info(ctx context.Context) (LockInfo, error) { return l.info(ctx) }
 
 func (l *Lock) info(ctx context.Context, options ...string) (all LockInfo, err error) {
-	err = l.eachKey(ctx, func(key string) transport.Command { return onKey("LOCK.INFO", key, options...) },
+	err = l.eachKey(ctx, false, func(key string) transport.Command { return onKey("LOCK.INFO", key, options...) },
 		func(key string, reply any) {
 			one := infoOf(key, reply)
 			all.Holders, all.Waiters = append(all.Holders, one.Holders...), append(all.Waiters, one.Waiters...)
@@ -54,28 +55,30 @@ func (l *Lock) info(ctx context.Context, options ...string) (all LockInfo, err e
 }
 
 // Force is LOCK.FORCE: it frees all keys, whoever holds them, and returns whether anything was held. It is a tool for
-// operators: the holders are not asked, and two of them may work at the same time. Errors are those of Info.
+// operators: the holders are not asked, and two of them may work at the same time. Errors are those of Info; the keys on other
+// servers are freed all the same.
 func (l *Lock) Force(ctx context.Context) (forced bool, err error) {
-	err = l.eachKey(ctx, func(key string) transport.Command { return onKey("LOCK.FORCE", key) },
+	err = l.eachKey(ctx, true, func(key string) transport.Command { return onKey("LOCK.FORCE", key) },
 		func(_ string, reply any) { forced = forced || reply == int64(1) })
 	return forced, err
 }
 
-// eachKey sends a short command for each key.
-func (l *Lock) eachKey(ctx context.Context, command func(key string) transport.Command, got func(key string, reply any)) error {
+// eachKey sends a short command for each key, or if not all are needed, until the first error. It returns that error.
+func (l *Lock) eachKey(ctx context.Context, all bool, command func(key string) transport.Command, got func(key string, reply any)) (failure error) {
 	if s := l.target.describe(); s.wrong != "" {
 		return s.fail(s.wrong, ErrOption)
 	}
 	for _, one := range l.target.all() {
 		for _, key := range one.spec.keys {
 			reply, err := one.client.core.request(ctx, one.spec, command(key))
-			if err != nil {
-				return err
+			if err == nil {
+				got(key, reply)
+			} else if failure = cmp.Or(failure, err); !all {
+				return failure
 			}
-			got(key, reply)
 		}
 	}
-	return nil
+	return failure
 }
 
 // request sends a short command until it has a reply, for two seconds at most, or until ctx ends.
