@@ -145,16 +145,18 @@ func acquireOnce(ctx context.Context, s *spec, members []*single, began time.Tim
 		g.holds = append(g.holds, h)
 		inside = context.WithValue(inside, enclosing{}, h.ctx.Value(enclosing{}))
 	}
-	g.begin(s, inside, func() {})
+	g.begin(s, inside, g.rest)
 	for _, h := range g.holds {
 		if h.held.state().ended() != nil {
 			g.giveUp(began, wait)
 			return nil, errMemberLost
 		}
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for _, h := range g.holds {
 		f := h.held.state()
-		context.AfterFunc(f.ctx, func() { g.lose(f.ended().Error()) })
+		g.unwatch = append(g.unwatch, context.AfterFunc(f.ctx, func() { g.lose(f.ended().Error()) }))
 	}
 	return g, nil
 }
@@ -162,8 +164,16 @@ func acquireOnce(ctx context.Context, s *spec, members []*single, began time.Tim
 // group is the holds of several locks, which are released together, and lost when one of them is.
 type group struct {
 	fate
-	client *core
-	holds  []*Hold // in the order of their acquisition
+	client  *core
+	holds   []*Hold       // in the order of their acquisition
+	unwatch []func() bool // a reentrant one may be held for longer; mu is locked for it
+}
+
+// rest ends what waits for the ends of the holds. g.mu is locked.
+func (g *group) rest() {
+	for _, stop := range g.unwatch {
+		stop()
+	}
 }
 
 // giveUp releases what was acquired. What takes longer than an acquisition may be late continues in the background.
