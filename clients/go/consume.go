@@ -114,6 +114,9 @@ func beside(list, suffix string) string {
 // next waits for an element and handles it. Its error ends the consumer.
 func (c *consumer) next() error {
 	a := c.wait
+	if a.ctx.Err() != nil {
+		return c.stopped()
+	}
 	a.limit(time.Now(), noLimit)
 	a.wait, a.limited, a.tries = noLimit, false, 0 // the end of its context stops it, also at a deadline
 	g, err := a.run()

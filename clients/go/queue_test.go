@@ -320,6 +320,15 @@ func TestConsume(t *testing.T) {
 			t.Error(l.list)
 		}
 	})
+	bubble(t, "a stop while a job is handled takes no other one", func(t *testing.T) {
+		l := newLists()
+		f, c := newFake(t, l.answer)
+		l.push("q", "a", "b")
+		wantJobs(t, consume(t, c, 1, succeed), "a 1")
+		if n := strings.Count(f.log(), "BLMOVE"); n != 1 || !slices.Equal(l.all("q"), []string{"b"}) {
+			t.Error(f.log())
+		}
+	})
 	bubble(t, "a short Backoff is no busy loop", func(t *testing.T) {
 		l := newLists()
 		l.refuse = func(command string) error {
