@@ -211,7 +211,10 @@ func TestSessions(t *testing.T) {
 	})
 	bubble(t, "released: the connection is kept", func(t *testing.T) {
 		f, c := newFake(t, nil)
-		f.answer = by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": hang{}, "LOCK.RELEASE": func() (any, error) { f.wake(); return int64(0), nil }})
+		f.answer = by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": hang{}, "LOCK.RELEASE": func() (any, error) {
+			time.AfterFunc(time.Millisecond, f.wake) // when the reply to the release has been read
+			return int64(0), nil
+		}})
 		hold := held(t, c.Lock("k", Session()))
 		time.Sleep(time.Second)
 		hold.Unlock(background)

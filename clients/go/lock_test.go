@@ -148,7 +148,7 @@ func TestEachAcquisitionHasAnOwnerOfItsOwn(t *testing.T) {
 	f, c := newFake(t, always(int64(1)))
 	lock := c.Lock("k")
 	for range 100 {
-		hold, err := lock.TryLock(background)
+		hold, err := lock.Lock(background)
 		if err != nil || !anOwner.MatchString(hold.Owner()) {
 			t.Fatal(hold, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -232,6 +233,7 @@ func TestRedLock(t *testing.T) {
 		red, voters := newVoters(t, 3)
 		voters[2].fails = silent("LOCK.ACQUIRE")
 		hold := kept(t, red.Lock("k"))
+		synctest.Wait() // until it has received the request: the majority did not wait for that
 		if err := hold.Unlock(background); err != nil {
 			t.Error(err)
 		}
