@@ -142,9 +142,11 @@ final class QueueConsumer implements Locks.Work {
         throw new InterruptedException();
     }
 
+    /** For the backoff, or until it is to end. */
     private void pause() {
-        if (!Thread.currentThread().isInterrupted()) {
-            LockSupport.parkNanos(MILLISECONDS.toNanos(options.backoffMs));
+        long end = Call.until(options.backoffMs);
+        while (!stopping && !Thread.currentThread().isInterrupted() && System.nanoTime() - end < 0) {
+            LockSupport.parkNanos(Math.min(end - System.nanoTime(), MILLISECONDS.toNanos(Call.LATER_MS)));
         }
     }
 
@@ -197,9 +199,10 @@ final class QueueConsumer implements Locks.Work {
         if (claim == null) {
             return;
         } else if (tries > options.maxTries) {
-            send(claim.end, "RPUSH", failed, element.value);
-            warn("a job was tried " + element.tries + " times, and is put aside in " + Texts.text(failed), null);
-            send(claim.end, "DELAY.CANCEL", list, claim.id);
+            if (settle(claim, "RPUSH", failed, element.value) != null) {
+                warn("a job was tried " + element.tries + " times, and is put aside in " + Texts.text(failed), null);
+                settle(claim, "DELAY.CANCEL", list, claim.id);
+            }
             return;
         }
         try {
@@ -226,12 +229,28 @@ final class QueueConsumer implements Locks.Work {
     private Claim claim(Element element, long delayMs, int tries) throws LinkException, ServerException {
         String id = String.format("claim-%016x", RANDOM.nextLong());
         Reply pushed = send(forever(), "DELAY.PUSH", list, id, Long.toString(delayMs), element.after(tries));
-        // after a lost reply 0 may mean that this consumer has removed it: a second delivery is better than none
-        if (send(forever(), "LREM", taken, "1", element.whole).isNothing()) {
+        if (!remove(element)) {
             send(forever(), "DELAY.CANCEL", list, id);
             return null;
         }
         return new Claim(element, id, pushed.sent + Math.min(MILLISECONDS.toNanos(delayMs), Call.NO_LIMIT));
+    }
+
+    /**
+     * Removes a claimed element from the list of the taken ones; false if another consumer has removed it. It is sent
+     * once: a second removal could be that of an equal element, which another consumer would then give up. Without a
+     * reply it counts as removed, because a second delivery is better than none.
+     */
+    private boolean remove(Element element) throws LinkException, ServerException {
+        Call call = call().once();
+        try {
+            return !send(call, forever(), "LREM", taken, "1", element.whole).isNothing();
+        } catch (LinkException e) {
+            if (!call.isDoubtful() || locks.closed) {
+                throw e;
+            }
+            return true;
+        }
     }
 
     /** Replaces the timeout of a job by the time of its next try, unless the timeout has delivered it already. */
@@ -274,8 +293,15 @@ final class QueueConsumer implements Locks.Work {
 
     /** Sends a command, and repeats it while nanoTime is before {@code until}; after an interrupt for 2 seconds more. */
     private Reply send(long until, String... words) throws LinkException, ServerException {
+        return send(call(), until, words);
+    }
+
+    private Call call() {
+        return new Call(locks.connections, key, true, named, null, List.of()).binary();
+    }
+
+    private Reply send(Call call, long until, String... words) throws LinkException, ServerException {
         long[] sent = new long[1];
-        Call call = new Call(locks.connections, key, true, named, null, List.of()).binary();
         Supplier<Call.Command> next = () -> {
             sent[0] = System.nanoTime();
             return new Call.Command(List.of(words));

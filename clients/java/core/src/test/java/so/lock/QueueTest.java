@@ -78,6 +78,10 @@ class QueueTest {
 
     /** Consumes until this number of jobs has been handled. */
     private void consume(FakeWire server, int count, DelayedQueue.Handler handler) {
+        consume(server, OPTIONS, count, handler);
+    }
+
+    private void consume(FakeWire server, ConsumeOptions options, int count, DelayedQueue.Handler handler) {
         try (Locks locks = new Locks(server)) {
             AtomicInteger handled = new AtomicInteger();
             assertThrows(InterruptedException.class, () -> locks.delayedQueue("q").consume(job -> {
@@ -86,7 +90,7 @@ class QueueTest {
                     Thread.currentThread().interrupt();
                 }
                 handler.handle(job);
-            }, OPTIONS));
+            }, options));
         }
         assertFalse(Thread.interrupted());
     }
@@ -176,6 +180,56 @@ class QueueTest {
         consume(server, 1, QueueTest::succeed);
         assertEquals(List.of("a 1"), jobs);
         assertOnlyPending(0);
+    }
+
+    @Test
+    void aRemovalIsNotRepeatedBecauseAnotherConsumerMayHaveTakenAnEqualElement() {
+        list("q").add("a");
+        AtomicBoolean first = new AtomicBoolean(true);
+        FakeWire server = new FakeWire((received, line) -> {
+            Object reply = reply(received.words());
+            if (received.name().equals("LREM") && first.getAndSet(false)) {
+                add("{q}:taken", "a");
+                throw FakeWire.lost();
+            }
+            return reply;
+        });
+        consume(server, 1, QueueTest::succeed);
+        assertEquals(List.of("a 1"), jobs);
+        assertEquals(List.of("a"), list("{q}:taken"), "that of the other consumer");
+    }
+
+    @Test
+    void anOutageWhileAJobIsPutAsideDoesNotEndTheConsumer() {
+        list("q").addAll(List.of("lock-so:2:bad", "good"));
+        FakeWire server = new FakeWire((received, line) -> {
+            if (received.name().equals("RPUSH")) {
+                throw FakeWire.lost();
+            }
+            return reply(received.words());
+        });
+        consume(server, OPTIONS.withTimeout(Duration.ofMillis(300)), 1, QueueTest::succeed);
+        assertEquals(List.of("good 1"), jobs);
+        assertEquals(List.of("lock-so:3:bad"), List.copyOf(pending.values()), "the server delivers it again");
+    }
+
+    @Test
+    void closingEndsAPause() throws Exception {
+        list("q").add("a");
+        FakeWire server = new FakeWire((received, line) -> {
+            if (received.name().equals("DELAY.PUSH")) {
+                throw new ServerException("OOM command not allowed");
+            }
+            return reply(received.words());
+        });
+        Locks locks = new Locks(server);
+        Thread consumer = new Thread(() -> assertThrows(LockException.Closed.class, () ->
+                locks.delayedQueue("q").consume(QueueTest::succeed, OPTIONS.withBackoff(Duration.ofDays(1)))));
+        consumer.start();
+        server.await("DELAY.PUSH", 1);
+        locks.close();
+        consumer.join(20_000);
+        assertFalse(consumer.isAlive());
     }
 
     @Test
