@@ -176,9 +176,9 @@ public final class DistributedLock implements Lock {
         return target;
     }
 
-    /** What only objects for the same lock have in common. */
+    /** What only objects for the same lock and mode have in common. */
     String name() {
-        return locks.number + "\0" + name;
+        return locks.number + "\0" + mode + "\0" + name;
     }
 
     private ThreadHold held() {

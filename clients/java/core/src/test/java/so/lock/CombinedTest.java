@@ -64,6 +64,16 @@ class CombinedTest {
     }
 
     @Test
+    void aThreadThatReadsDoesNotEnterToWrite() {
+        try (Locks a = new Locks(server("a")); Locks b = new Locks(server("b"))) {
+            DistributedReadWriteLock page = a.readWriteLock("page");
+            Locks.multiLock(page.readLock(), b.lock("k")).lock();
+            assertTrue(Locks.multiLock(page.writeLock(), b.lock("k")).tryLock());
+            assertEquals(List.of("a RWREAD", "b ACQUIRE", "a RWWRITE", "b ACQUIRE"), texts);
+        }
+    }
+
+    @Test
     void aThreadEntersAgain() {
         try (Locks a = new Locks(server("a")); Locks b = new Locks(server("b"))) {
             Locks.multiLock(a.lock("k"), b.lock("k")).lock();
