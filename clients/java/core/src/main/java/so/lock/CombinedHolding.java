@@ -57,7 +57,9 @@ final class CombinedHolding extends Held {
             if (!complete) {
                 releasing = releasing == null ? giveBack() : releasing;
                 long left = NANOSECONDS.toMillis(attempt.until() + Call.GRACE - System.nanoTime());
-                releasing.completeOnTimeout(null, Math.max(0, Math.min(left, Call.SHORT_MS)), MILLISECONDS).join();
+                long limit = Math.max(0, Math.min(left, Call.SHORT_MS));
+                // of a copy: what is completed before it has begun would not run
+                releasing.copy().completeOnTimeout(null, limit, MILLISECONDS).join();
             }
         }
     }

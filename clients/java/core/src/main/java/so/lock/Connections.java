@@ -136,7 +136,7 @@ final class Connections {
 
     /** The name by which the servers of all programs are ordered; it may be known only after connecting. */
     String name(String lock, String key, Attempt attempt) throws LinkException, ServerException, InterruptedException {
-        while (wire.name() == null) {
+        if (wire.name() == null) {
             Call call = new Call(this, key, true, lock, null, List.of());
             Supplier<Call.Command> ping = () -> Call.within(List.of("PING"), attempt.until() + Call.GRACE);
             try {
@@ -154,7 +154,11 @@ final class Connections {
                 call.giveBack();
             }
         }
-        return wire.name();
+        String name = wire.name();
+        if (name == null) {
+            throw failure("the address of the server is not known, by which locks of several servers are ordered");
+        }
+        return name;
     }
 
     /** The name of the node that serves a key; if it is not known, it is queried until then. */

@@ -112,6 +112,37 @@ class CombinedTest {
     }
 
     @Test
+    void whatWasAcquiredIsReleasedAlsoIfTheTimeHasPassed() throws Exception {
+        FakeWire first = server("a");
+        FakeWire second = server("b", (received, line) -> {
+            if (received.words().get(1).equals("refused")) {
+                throw new ServerException("WRONGTYPE it is no lock");
+            }
+            return FakeWire.success(received);
+        });
+        try (Locks a = new Locks(first); Locks b = new Locks(second)) {
+            Locks.multiLock(a.lock("k", KEPT), b.lock("k", KEPT)).acquireHold().release(); // connects
+            Target target = Locks.multiLock(a.lock("k", KEPT), b.lock("refused", KEPT)).target();
+            for (int i = 0; i < 100; i++) {
+                Attempt late = new Attempt(0, System.nanoTime() - TimeUnit.SECONDS.toNanos(1), true, null, true, false);
+                assertThrows(LockException.class, () -> target.acquire(late));
+                Conditions.await(a.holdings::isEmpty);
+            }
+            assertEquals(101, first.named("RELEASE").size());
+        }
+    }
+
+    @Test
+    void aServerWithoutANameIsAnError() {
+        FakeWire wire = server("a");
+        wire.name = null;
+        try (Locks a = new Locks(wire); Locks b = new Locks(server("b"))) {
+            assertThrows(IllegalStateException.class, Locks.multiLock(a.lock("k"), b.lock("k"))::tryLock);
+        }
+        assertEquals(List.of(), texts);
+    }
+
+    @Test
     void oneThatIsLostWhileALaterOneIsWaitedForIsAcquiredAgain() throws Exception {
         AtomicBoolean lost = new AtomicBoolean();
         CountDownLatch waiting = new CountDownLatch(1);
