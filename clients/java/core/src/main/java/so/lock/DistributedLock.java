@@ -121,7 +121,7 @@ public final class DistributedLock implements Lock {
 
     /** Whether this thread holds it, as far as is known. */
     public boolean isHeldByCurrentThread() {
-        return getHoldCount() > 0 && !held().hold.isLost();
+        return getHoldCount() > 0 && isHeld(held().hold);
     }
 
     /**
@@ -161,7 +161,9 @@ public final class DistributedLock implements Lock {
             }
             held = new ThreadHold(hold);
             locks.threads.put(place(), held);
-        } else if (held.hold.isLost()) {
+        } else if (locks.closed) {
+            throw new LockException.Closed();
+        } else if (!isHeld(held.hold)) {
             throw new NotHeldException(target.named(), "it was lost, and this thread must unlock it first");
         } else if (held.count(mode) > 0 && target.fenced() && held.hold.token().isEmpty()) {
             throw new IllegalArgumentException("fenced: this thread holds it without a fencing token");
@@ -174,6 +176,11 @@ public final class DistributedLock implements Lock {
 
     Target target() {
         return target;
+    }
+
+    /** One may have been released: when the locks, or those of one of its servers, were closed. */
+    private static boolean isHeld(Hold hold) {
+        return !hold.isLost() && !hold.held.isReleased();
     }
 
     /** What only objects for the same lock and mode have in common. */

@@ -153,6 +153,17 @@ class KeepingTest {
     }
 
     @Test
+    void afterClosingAThreadDoesNotEnterAgain() {
+        Locks locks = new Locks(new FakeWire((received, line) -> FakeWire.success(received)));
+        DistributedLock lock = locks.lock("a");
+        lock.lock();
+        locks.close();
+        assertFalse(lock.isHeldByCurrentThread());
+        assertThrows(LockException.Closed.class, lock::tryLock);
+        assertEquals(1, lock.getHoldCount());
+    }
+
+    @Test
     void aRepeatedReleaseMayGetNotheld() throws Exception {
         AtomicInteger releases = new AtomicInteger();
         FakeWire wire = new FakeWire((received, line) -> {

@@ -262,6 +262,15 @@ class RedLockTest {
     }
 
     @Test
+    void afterClosingOneOfTheLocksAThreadDoesNotEnterAgain() {
+        DistributedLock lock = start(3).lock("k", KEPT);
+        lock.lock();
+        all.get(1).close();
+        Conditions.await(() -> !lock.isHeldByCurrentThread());
+        assertThrows(NotHeldException.class, lock::tryLock);
+    }
+
+    @Test
     void serversThatDoNotFailIndependently() {
         start(3);
         assertEquals("servers must be at least 3, not 2",
