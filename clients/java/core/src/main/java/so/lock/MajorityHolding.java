@@ -2,6 +2,7 @@ package so.lock;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
+import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
@@ -30,6 +31,7 @@ final class MajorityHolding extends Held implements Locks.Work {
     private final List<Share> shares;
     private final String owner = Locks.newOwner();
     private final boolean[] counted; // servers that have held it all the time
+    private final long[] regranted; // when one that had lost it has granted it again, by nanoTime
     private final ReentrantLock sending = new ReentrantLock();
     private long token;
     private long leaseMs;
@@ -46,6 +48,8 @@ final class MajorityHolding extends Held implements Locks.Work {
         this.request = request;
         this.shares = shares;
         this.counted = new boolean[shares.size()];
+        this.regranted = new long[shares.size()];
+        Arrays.fill(regranted, System.nanoTime());
         this.leaseMs = request.leaseMs();
     }
 
@@ -206,14 +210,19 @@ final class MajorityHolding extends Held implements Locks.Work {
                 .count();
     }
 
-    /** A server that had lost it, and renews what it has granted again, counts after a round with a majority without it. */
+    /**
+     * A server that had lost it, and renews what it has granted again, counts after a round with a majority without it,
+     * which began after that grant.
+     */
     private void promote(Round round, int number) {
-        counted[number] |= round.answer(number) != null && round.answer(number).isGranted();
+        counted[number] |= round.began - regranted[number] > 0
+                && round.answer(number) != null && round.answer(number).isGranted();
     }
 
     private synchronized void renewed(Round round, int number, Share.Answer answer) {
         if (answer.isNotHeld() || answer.failure() instanceof IllegalArgumentException) {
             counted[number] = false;
+            regranted[number] = System.nanoTime();
             if (count() < servers.majority()) {
                 lose(Holding.REPORTED);
             }

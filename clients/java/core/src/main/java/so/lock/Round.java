@@ -29,9 +29,9 @@ final class Round {
     /** Waits for this answer in the background. */
     void expect(int number, CompletableFuture<Share.Answer> answer, Listener listener) {
         answer.thenAccept(found -> {
-            answers.set(number, found);
-            listener.answered(this, number, found);
-            synchronized (this) {
+            synchronized (this) { // who waits for the answer finds what the listener has made of it
+                answers.set(number, found);
+                listener.answered(this, number, found);
                 notifyAll();
             }
         });

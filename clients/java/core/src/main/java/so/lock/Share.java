@@ -4,6 +4,7 @@ import static java.util.concurrent.TimeUnit.NANOSECONDS;
 
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import so.lock.internal.LinkException;
@@ -37,6 +38,7 @@ final class Share {
     private final int number;
     private final Request request;
     private CompletableFuture<?> last = CompletableFuture.completedFuture(null);
+    private final AtomicInteger renewals = new AtomicInteger();
     private boolean mayHold; // only the tasks use it, one after the other
 
     private Share(Servers servers, int number, Request request) {
@@ -71,14 +73,18 @@ final class Share {
         return answer;
     }
 
-    /** Renews it; if the server has lost it, it is requested again, which the answer does not show. */
+    /**
+     * Renews it, unless a later renewal is behind it when its turn has come. If the server has lost it, it is requested
+     * again, which the answer does not show.
+     */
     CompletableFuture<Answer> renew(String owner, long leaseMs, Supplier<Boolean> wanted) {
+        int renewal = renewals.incrementAndGet();
         return then(() -> {
-            if (!wanted.get()) {
+            if (!wanted.get() || renewal != renewals.get()) {
                 return new Answer(null, null);
             }
             Answer answer = send(request.renew(owner, Request.px(leaseMs)), leaseMs, false);
-            if (answer.isNotHeld()) {
+            if (answer.isNotHeld() && wanted.get()) { // the hold may have ended meanwhile
                 acquireNow(owner, leaseMs);
             }
             return answer;
@@ -92,11 +98,14 @@ final class Share {
                 return new Answer(null, null);
             }
             mayHold = false;
+            Call call = new Call(locks().connections, request.key()).checking();
+            long until = System.nanoTime() + MajorityHolding.ns(leaseMs);
             try {
-                long until = System.nanoTime() + MajorityHolding.ns(leaseMs);
-                return new Answer(Call.send(locks().connections, request.key(), request.release(owner, 1), until), null);
+                return new Answer(call.send(() -> new Call.Command(request.release(owner, 1)), until), null);
             } catch (LinkException | ServerException e) {
-                return new Answer(null, e);
+                Answer answer = new Answer(null, e);
+                // if it was sent again because its reply was lost, the first one was executed
+                return answer.isNotHeld() && call.isDoubtful() ? new Answer(null, null) : answer;
             }
         });
     }

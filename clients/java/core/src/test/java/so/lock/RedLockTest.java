@@ -11,9 +11,12 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -38,6 +41,8 @@ class RedLockTest {
         volatile String error; // of all commands for the lock
         volatile boolean away;
         volatile CountDownLatch delay = new CountDownLatch(0); // of a request for the lock
+        volatile CountDownLatch stall = new CountDownLatch(0); // of a renewal
+        volatile String unanswered; // the command whose next reply is lost
         private String holder;
 
         Memory(int number) {
@@ -70,13 +75,21 @@ class RedLockTest {
                 case "LOCK.ACQUIRE":
                     line.blockUntil(delay);
                     break;
+                case "LOCK.RENEW":
+                    line.blockUntil(stall);
+                    break;
                 default:
                     break;
             }
             if (error != null) {
                 throw new ServerException(error);
             }
-            return lock(words);
+            Object reply = lock(words);
+            if (words.get(0).equals(unanswered)) {
+                unanswered = null;
+                throw FakeWire.lost();
+            }
+            return reply;
         }
 
         private synchronized Object lock(List<String> words) throws ServerException {
@@ -205,6 +218,85 @@ class RedLockTest {
                 assertThrows(NotHeldException.class, hold::release).getMessage());
         Conditions.await(this::isFree);
         assertTrue(lost.isEmpty());
+    }
+
+    @Test
+    void aServerThatLosesItLateCountsAfterALaterRound() throws Exception {
+        DistributedLock lock = start(3).lock("k", KEPT.withoutRenewal());
+        Hold hold = held(lock);
+        Memory late = servers.get(2);
+        late.stall = new CountDownLatch(1);
+        hold.renew();
+        late.wire.await("RENEW", 1);
+        hold.renew(); // its request to the late server is behind that of the first one
+        late.hold(null);
+        late.stall.countDown();
+        late.wire.await("RENEW", 2);
+        servers.get(0).hold(null);
+        assertThrows(NotHeldException.class, hold::renew, "only one server has held it all the time");
+        assertThrows(NotHeldException.class, hold::release);
+        Conditions.await(this::isFree);
+    }
+
+    private Hold held(DistributedLock lock) throws Exception {
+        Hold hold = lock.acquireHold(Duration.ofSeconds(10));
+        Conditions.await(() -> servers.stream().allMatch(server -> hold.owner().equals(server.holder())));
+        return hold;
+    }
+
+    @Test
+    void aStalledServerGetsOnlyTheLastRenewal() throws Exception {
+        Hold hold = held(start(3).lock("k", KEPT.withoutRenewal()));
+        Memory stalled = servers.get(2);
+        stalled.stall = new CountDownLatch(1);
+        for (int seconds = 61; seconds < 66; seconds++) {
+            hold.renew(Duration.ofSeconds(seconds));
+            stalled.wire.await("RENEW", 1);
+        }
+        stalled.stall.countDown();
+        stalled.wire.await("RENEW", 2);
+        assertTrue(stalled.wire.named("RENEW").get(1).text().endsWith("PX 65000"));
+        hold.release();
+    }
+
+    @Test
+    void aReleasedLockIsNotRequestedAgain() throws Exception {
+        Hold hold = held(start(3).lock("k", KEPT.withoutRenewal()));
+        Memory stalled = servers.get(2);
+        stalled.stall = new CountDownLatch(1);
+        hold.renew();
+        stalled.wire.await("RENEW", 1);
+        stalled.hold(null);
+        hold.release();
+        stalled.stall.countDown();
+        stalled.wire.await("RELEASE", 1);
+        assertEquals(1, stalled.wire.named("ACQUIRE").size());
+    }
+
+    @Test
+    void aReleaseThatIsSentAgainIsNoLoss() throws Exception {
+        Hold hold = held(start(3).lock("k", KEPT));
+        servers.get(0).unanswered = "LOCK.RELEASE";
+        servers.get(1).unanswered = "LOCK.RELEASE";
+        hold.release();
+        Conditions.await(this::isFree);
+    }
+
+    @Test
+    void whoWaitsForAnAnswerWaitsForItsListener() throws Exception {
+        Round round = new Round(1);
+        CompletableFuture<Share.Answer> answer = new CompletableFuture<>();
+        CountDownLatch begun = new CountDownLatch(1);
+        AtomicBoolean ended = new AtomicBoolean();
+        round.expect(0, answer, (same, number, found) -> {
+            begun.countDown();
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(100));
+            ended.set(true);
+        });
+        new Thread(() -> answer.complete(new Share.Answer(1L, null))).start();
+        begun.await();
+        round.await(() -> false, System.nanoTime() + TimeUnit.SECONDS.toNanos(20));
+        assertTrue(ended.get());
     }
 
     @Test
