@@ -101,13 +101,13 @@ final class MajorityHolding extends Held implements Locks.Work {
 
     private synchronized boolean start(Round round, Thread owning) {
         long until = round.began + usable(leaseMs);
+        servers.all().forEach(one -> one.running.add(this)); // before the check, so that close() releases it
         if (count() < servers.majority() || System.nanoTime() - until >= 0 || servers.isClosed()) {
             return false;
         }
         state = State.HELD;
         thread = owning;
         confirmed(round);
-        servers.all().forEach(one -> one.running.add(this));
         schedule();
         return true;
     }
