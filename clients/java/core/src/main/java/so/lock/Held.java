@@ -33,9 +33,9 @@ abstract class Held {
         }
     }
 
-    /** The program has forgotten its Hold. Runs on a thread that all Locks share. */
+    /** The program has forgotten its Hold; of a lost one, parts may be held. Runs on a thread that all Locks share. */
     final void forgotten() {
-        if (isHeld()) {
+        if (!isReleased()) {
             inBackground(() -> {
                 Locks.LOG.log(Level.WARNING, named() + " was never released; it is released now");
                 close();
@@ -78,7 +78,7 @@ abstract class Held {
     /** Releases all that is left. */
     abstract void release();
 
-    /** Releases it, unless it was released or lost; waits for a release. Nothing is thrown. */
+    /** Releases what is held of it, unless it was released; waits for a release. Nothing is thrown. */
     abstract void close();
 
     /** Releases some of its permits. */

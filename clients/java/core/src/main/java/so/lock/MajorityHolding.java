@@ -274,7 +274,7 @@ final class MajorityHolding extends Held implements Locks.Work {
 
     @Override
     void close() {
-        if (isHeld()) {
+        if (!isReleased()) {
             giveBackNow();
         }
     }

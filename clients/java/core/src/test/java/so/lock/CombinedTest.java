@@ -205,6 +205,28 @@ class CombinedTest {
     }
 
     @Test
+    void theOthersOfALostOneThatIsForgottenAreReleased() throws Exception {
+        CountDownLatch forced = new CountDownLatch(1);
+        FakeWire first = server("a", (received, line) -> {
+            if (received.name().equals("WATCH")) {
+                line.blockUntil(forced);
+                return "LOST";
+            }
+            return FakeWire.success(received);
+        });
+        FakeWire second = server("b");
+        BlockingQueue<Hold> lost = new LinkedBlockingQueue<>();
+        try (Locks a = new Locks(first); Locks b = new Locks(second)) {
+            Hold hold = Locks.multiLock(List.of(a.lock("k"), b.lock("k")), lost::add).acquireHold();
+            forced.countDown();
+            assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
+            assertEquals(List.of(), second.named("RELEASE"));
+            hold.held.forgotten();
+            second.await("RELEASE", 1);
+        }
+    }
+
+    @Test
     void closingTheLocksOfOneLosesTheHold() throws Exception {
         try (Locks a = new Locks(server("a")); Locks b = new Locks(server("b"))) {
             Hold hold = Locks.multiLock(a.lock("k"), b.lock("k")).acquireHold();

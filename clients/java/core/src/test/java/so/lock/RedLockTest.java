@@ -283,6 +283,17 @@ class RedLockTest {
     }
 
     @Test
+    void aLostOneThatIsForgottenIsReleased() throws Exception {
+        Hold hold = held(start(3).lock("k", BRIEF.onLost(lost::add)));
+        servers.get(0).hold("another");
+        servers.get(1).hold("another");
+        assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
+        assertEquals(hold.owner(), servers.get(2).holder());
+        hold.held.forgotten();
+        Conditions.await(() -> servers.get(2).holder() == null);
+    }
+
+    @Test
     void whoWaitsForAnAnswerWaitsForItsListener() throws Exception {
         Round round = new Round(1);
         CompletableFuture<Share.Answer> answer = new CompletableFuture<>();
