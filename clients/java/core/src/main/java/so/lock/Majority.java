@@ -7,7 +7,6 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 
 /** A lock on a majority of independent servers. Waiters try again at random intervals. */
@@ -61,13 +60,13 @@ record Majority(Servers servers, Request request) implements Target {
     }
 
     /** So that two that have blocked each other do not collide again. */
-    private static void pause(Attempt attempt) throws InterruptedException {
+    static void pause(Attempt attempt) throws InterruptedException {
         long pause = ThreadLocalRandom.current().nextLong(SHORTEST_PAUSE, LONGEST_PAUSE);
         long left = Math.min(pause, attempt.until() - System.nanoTime());
         if (attempt.interruptible()) {
             NANOSECONDS.sleep(left);
-        } else {
-            LockSupport.parkNanos(left);
+        } else { // join() waits also on a thread that is interrupted
+            new CompletableFuture<Void>().completeOnTimeout(null, left, NANOSECONDS).join();
         }
     }
 

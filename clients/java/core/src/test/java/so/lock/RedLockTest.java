@@ -294,6 +294,15 @@ class RedLockTest {
     }
 
     @Test
+    void anInterruptedThreadPausesBetweenRounds() throws Exception {
+        Thread.currentThread().interrupt();
+        long start = System.nanoTime();
+        Majority.pause(Attempt.byThread(-1, false));
+        assertTrue(Thread.interrupted());
+        assertTrue(Conditions.ms(start) >= 20);
+    }
+
+    @Test
     void whoWaitsForAnAnswerWaitsForItsListener() throws Exception {
         Round round = new Round(1);
         CompletableFuture<Share.Answer> answer = new CompletableFuture<>();

@@ -101,6 +101,9 @@ public final class DistributedLockProvider implements ExtensibleLockProvider {
         while (true) {
             try {
                 return acquire(lock).map(hold -> held(configuration, hold));
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new LockException("interrupted while acquiring a lock", e);
             } catch (RuntimeException e) {
                 if (e instanceof LockFailure || System.nanoTime() - start >= CONNECTING.toNanos()) {
                     throw e;
@@ -110,7 +113,7 @@ public final class DistributedLockProvider implements ExtensibleLockProvider {
         }
     }
 
-    private static Optional<Hold> acquire(DistributedLock lock) {
+    private static Optional<Hold> acquire(DistributedLock lock) throws InterruptedException {
         try {
             return Optional.of(lock.acquireHold(Duration.ZERO));
         } catch (NotAcquiredException e) {
@@ -119,9 +122,6 @@ public final class DistributedLockProvider implements ExtensibleLockProvider {
             }
             LOG.debug("{}", e.getMessage());
             return Optional.empty();
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new LockException("interrupted while acquiring a lock", e);
         }
     }
 

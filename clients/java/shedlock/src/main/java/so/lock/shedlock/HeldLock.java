@@ -2,8 +2,8 @@ package so.lock.shedlock;
 
 import java.time.Duration;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import net.javacrumbs.shedlock.core.AbstractSimpleLock;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.SimpleLock;
@@ -16,7 +16,7 @@ import so.lock.NotHeldException;
 /** A lock that a {@link DistributedLockProvider} has acquired. */
 final class HeldLock extends AbstractSimpleLock {
     private static final Logger LOG = LoggerFactory.getLogger(DistributedLockProvider.class);
-    private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
+    private static final long PAUSE_MS = 100;
 
     private final DistributedLockProvider provider;
     private final Hold hold;
@@ -32,13 +32,12 @@ final class HeldLock extends AbstractSimpleLock {
     /** A loss is no error here, because it would replace that of the task. */
     @Override
     protected void doUnlock() {
-        try {
+        try (hold) { // released also if it cannot be kept, so that it is not renewed for ever
             long passed = System.nanoTime() - start;
             Duration left = lockConfiguration.getLockAtLeastFor().minusNanos(passed);
             if (left.toMillis() > 0) {
                 leave(left);
             }
-            hold.release();
         } catch (NotHeldException e) {
             LOG.warn("Lock {} was lost before its task ended, lockAtMostFor {}: {}",
                     lockConfiguration.getName(), lockConfiguration.getLockAtMostFor(), e.getMessage());
@@ -79,7 +78,8 @@ final class HeldLock extends AbstractSimpleLock {
                     throw e;
                 }
                 LOG.debug("Lock {}: trying again to keep it for lockAtLeastFor", lockConfiguration.getName(), e);
-                LockSupport.parkNanos(PAUSE);
+                // join() waits also on a thread that is interrupted
+                new CompletableFuture<Void>().completeOnTimeout(null, PAUSE_MS, TimeUnit.MILLISECONDS).join();
             }
         }
     }

@@ -17,6 +17,7 @@ import net.javacrumbs.shedlock.core.DefaultLockingTaskExecutor;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.LockingTaskExecutor;
 import net.javacrumbs.shedlock.core.SimpleLock;
+import net.javacrumbs.shedlock.support.LockException;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -145,6 +146,23 @@ class ProviderTest {
     void aServerThatCannotBeReachedIsAnErrorAndNoSkippedTask() {
         server.close();
         assertThrows(JedisConnectionException.class, () -> provider.lock(report(MINUTE, Duration.ZERO)));
+    }
+
+    @Test
+    void anInterruptEndsItAtOnce() {
+        long start = System.nanoTime();
+        Thread.currentThread().interrupt();
+        assertThrows(LockException.class, () -> provider.lock(report(MINUTE, Duration.ZERO)));
+        assertTrue(Thread.interrupted());
+        assertTrue(System.nanoTime() - start < TimeUnit.SECONDS.toNanos(1));
+    }
+
+    @Test
+    void aLockThatCannotBeKeptForLockAtLeastForIsReleased() {
+        SimpleLock held = provider.lock(report(MINUTE, MINUTE)).orElseThrow();
+        server.command("ACL SETUSER default -lock.guard");
+        assertEquals("NOPERM", assertThrows(so.lock.LockException.class, held::unlock).code());
+        assertFalse(isLocked());
     }
 
     @Test
