@@ -170,6 +170,7 @@ final class Keeper {
         if (ms < leaseMs) {
             leaseMs = ms;
             end = Math.min(end - sent, ns(ms)) + sent;
+            renewal = Math.min(renewal - sent, ns(ms) / 3) + sent;
             schedule();
         }
     }

@@ -188,6 +188,7 @@ final class MajorityHolding extends Held implements Locks.Work {
         if (newLeaseMs > 0 && newLeaseMs < leaseMs) {
             leaseMs = newLeaseMs;
             end = round.began + Math.min(end - round.began, usable(leaseMs));
+            renewal = round.began + Math.min(renewal - round.began, ns(leaseMs) / 3);
             schedule();
         }
         return newLeaseMs > 0 ? newLeaseMs : leaseMs;

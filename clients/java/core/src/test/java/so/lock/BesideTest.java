@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -118,6 +119,23 @@ class BesideTest {
             assertThrows(IllegalStateException.class, () -> hold.renew(Duration.ofMillis(300)));
             Conditions.await(hold::isLost);
             assertEquals("lock \"a\" is not held: its lease expired", assertThrows(NotHeldException.class, hold::renew).getMessage());
+        }
+    }
+
+    @Test
+    void aShorterLeaseWithoutAReplyIsRenewedInTime() throws Exception {
+        AtomicBoolean away = new AtomicBoolean(true);
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("RENEW") && away.get()) {
+                throw FakeWire.lost();
+            }
+            return FakeWire.success(received);
+        });
+        try (Locks locks = new Locks(wire); Hold hold = locks.lock("a").acquireHold()) {
+            assertThrows(IllegalStateException.class, () -> hold.renew(Duration.ofSeconds(6)));
+            away.set(false);
+            wire.await("RENEW", wire.named("RENEW").size() + 1);
+            assertFalse(hold.isLost());
         }
     }
 

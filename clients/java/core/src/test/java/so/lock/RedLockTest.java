@@ -274,6 +274,18 @@ class RedLockTest {
     }
 
     @Test
+    void aShorterLeaseWithoutAMajorityIsRenewedInTime() throws Exception {
+        Hold hold = held(start(3).lock("k", KEPT));
+        servers.get(0).away = true;
+        servers.get(1).away = true;
+        assertThrows(IllegalStateException.class, () -> hold.renew(Duration.ofSeconds(5)));
+        servers.forEach(server -> server.away = false);
+        servers.get(0).wire.await("RENEW", servers.get(0).wire.named("RENEW").size() + 1);
+        assertFalse(hold.isLost());
+        hold.release();
+    }
+
+    @Test
     void aReleaseThatIsSentAgainIsNoLoss() throws Exception {
         Hold hold = held(start(3).lock("k", KEPT));
         servers.get(0).unanswered = "LOCK.RELEASE";
