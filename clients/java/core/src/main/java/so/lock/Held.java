@@ -21,7 +21,7 @@ abstract class Held {
     final void report() {
         Hold hold = object.get();
         if (hold != null && hold.listener != null) {
-            locks().workers.help(() -> report(hold));
+            locks().workers.surely(() -> report(hold));
         }
     }
 
@@ -45,7 +45,7 @@ abstract class Held {
 
     /** Runs a task that may block. */
     void inBackground(Runnable task) {
-        locks().workers.help(task);
+        locks().workers.surely(task);
     }
 
     /** The locks whose threads it uses. */

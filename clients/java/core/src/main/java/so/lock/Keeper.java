@@ -78,6 +78,9 @@ final class Keeper {
         released = byServer;
         stopped = true;
         locks.workers.clock.cancel(tick);
+        if (!isOwned()) {
+            locks.forget(thread);
+        }
         watches.forEach(released ? Call::stop : Call::disconnect);
         if (!released) {
             locks.connections.drop(session);
@@ -89,7 +92,12 @@ final class Keeper {
     }
 
     private boolean renews() {
-        return session == null && (!begun || request.options().renew && (thread == null || thread.isAlive()));
+        return session == null && (!begun || request.options().renew && isOwned());
+    }
+
+    /** Whether its thread is alive. */
+    private boolean isOwned() {
+        return thread == null || thread.isAlive();
     }
 
     private synchronized void schedule() {
@@ -104,9 +112,6 @@ final class Keeper {
     /** Runs on the thread of the clock, so it must not block. */
     private void tick() {
         if (isExpired()) {
-            if (thread != null && !thread.isAlive()) {
-                locks.forget(thread);
-            }
             hold.lose(Holding.EXPIRED);
             return;
         }
@@ -205,7 +210,7 @@ final class Keeper {
                         break;
                     }
                     refused = false;
-                    if (bound != null) {
+                    if (bound != null && isOwned()) {
                         confirmed(sent);
                     }
                 } catch (ServerException e) { // it is lost, or has too many waiters, for instance

@@ -135,16 +135,18 @@ final class MajorityHolding extends Held implements Locks.Work {
     }
 
     private boolean renews() {
-        return request.options().renew && !renewing && (thread == null || thread.isAlive());
+        return request.options().renew && !renewing && isOwned();
+    }
+
+    /** Whether its thread is alive. */
+    private boolean isOwned() {
+        return thread == null || thread.isAlive();
     }
 
     /** Runs on the thread of the clock, so it must not block. */
     private synchronized void tick() {
         long now = System.nanoTime();
         if (now - end >= 0) {
-            if (thread != null && !thread.isAlive()) {
-                locks().forget(thread);
-            }
             lose(Holding.EXPIRED);
             return;
         }
@@ -244,6 +246,9 @@ final class MajorityHolding extends Held implements Locks.Work {
     private void forget() {
         locks().workers.clock.cancel(tick);
         servers.all().forEach(one -> one.running.remove(this));
+        if (!isOwned()) {
+            servers.all().forEach(one -> one.forget(thread));
+        }
     }
 
     private List<CompletableFuture<Share.Answer>> giveBack() {

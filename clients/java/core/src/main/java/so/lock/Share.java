@@ -53,7 +53,7 @@ final class Share {
     }
 
     private synchronized <T> CompletableFuture<T> then(Supplier<T> task) {
-        CompletableFuture<T> next = last.handleAsync((value, failure) -> task.get(), locks().workers::help);
+        CompletableFuture<T> next = last.handleAsync((value, failure) -> task.get(), locks().workers::surely);
         last = next;
         return next;
     }

@@ -1,5 +1,7 @@
 package so.lock;
 
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
@@ -7,6 +9,7 @@ import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadFactory;
 
 /** The threads of the locks, all daemons. They do not keep the {@link Locks} from being collected. */
 final class Workers {
@@ -15,7 +18,15 @@ final class Workers {
     final Clock clock = new Clock();
     final Queues renewals = new Queues();
     final Queues endings = new Queues(); // releases in the background, and cancellations
-    private final ExecutorService helpers = Executors.newCachedThreadPool(Workers::daemon);
+    private final ExecutorService helpers;
+
+    Workers() {
+        this(Workers::daemon);
+    }
+
+    Workers(ThreadFactory threads) {
+        helpers = Executors.newCachedThreadPool(threads);
+    }
 
     /** Queues of tasks that may block, one for each node, so that a stalled node delays only its own. */
     final class Queues {
@@ -30,7 +41,7 @@ final class Workers {
                     return;
                 }
             }
-            help(() -> work(node));
+            surely(() -> work(node));
         }
 
         private void work(String node) {
@@ -60,6 +71,16 @@ final class Workers {
             helpers.execute(task);
         } catch (RejectedExecutionException e) {
             daemon(task).start(); // the locks are being closed
+        }
+    }
+
+    /** The same; if no thread can be created now, a little later. */
+    void surely(Runnable task) {
+        try {
+            help(task);
+        } catch (Error e) {
+            Locks.LOG.log(System.Logger.Level.WARNING, "no thread can be created now", e);
+            clock.at(System.nanoTime() + MILLISECONDS.toNanos(Call.LATER_MS), () -> surely(task));
         }
     }
 

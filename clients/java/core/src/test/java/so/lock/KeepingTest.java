@@ -153,6 +153,38 @@ class KeepingTest {
     }
 
     @Test
+    void theSessionOfAThreadThatHasEndedEnds() throws Exception {
+        FakeWire wire = new FakeWire((received, line) -> FakeWire.success(received));
+        try (Locks locks = new Locks(wire)) {
+            Thread thread = new Thread(locks.lock("a", STEADY.inSession().onLost(lost::add))::lock);
+            thread.start();
+            assertNotNull(lost.poll(20, TimeUnit.SECONDS));
+            assertTrue(locks.threads.isEmpty());
+        }
+    }
+
+    @Test
+    void theHoldOfAThreadThatHasEndedIsForgottenIfTheServerReportsTheLoss() throws Exception {
+        CountDownLatch forced = new CountDownLatch(1);
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("WATCH")) {
+                line.blockUntil(forced);
+                return "LOST";
+            }
+            return FakeWire.success(received);
+        });
+        try (Locks locks = new Locks(wire)) {
+            Thread thread = new Thread(locks.lock("a", LockOptions.DEFAULT.onLost(lost::add))::lock);
+            thread.start();
+            thread.join();
+            assertEquals(1, locks.threads.size());
+            forced.countDown();
+            assertNotNull(lost.poll(20, TimeUnit.SECONDS));
+            assertTrue(locks.threads.isEmpty());
+        }
+    }
+
+    @Test
     void afterClosingAThreadDoesNotEnterAgain() {
         Locks locks = new Locks(new FakeWire((received, line) -> FakeWire.success(received)));
         DistributedLock lock = locks.lock("a");

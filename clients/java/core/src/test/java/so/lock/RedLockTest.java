@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -303,6 +304,16 @@ class RedLockTest {
         assertEquals(hold.owner(), servers.get(2).holder());
         hold.held.forgotten();
         Conditions.await(() -> servers.get(2).holder() == null);
+    }
+
+    @Test
+    void aThreadThatHasEndedIsForgotten() throws Exception {
+        start(3);
+        List<Locks> others = List.of(all.get(2), all.get(1), all.get(0));
+        Thread thread = new Thread(RedLock.over(others).lock("k", BRIEF.onLost(lost::add))::lock);
+        thread.start();
+        assertNotNull(lost.poll(20, TimeUnit.SECONDS));
+        assertTrue(all.stream().allMatch(one -> one.threads.isEmpty()));
     }
 
     @Test

@@ -260,6 +260,24 @@ class TroubleTest {
     }
 
     @Test
+    void tasksWaitUntilThreadsCanBeCreated() throws Exception {
+        AtomicInteger failures = new AtomicInteger(8);
+        Workers workers = new Workers(task -> {
+            if (failures.getAndDecrement() > 0) {
+                throw new Error("unable to create a thread");
+            }
+            return new Thread(task);
+        });
+        CountDownLatch done = new CountDownLatch(10);
+        for (int i = 0; i < 9; i++) {
+            workers.renewals.add("node", done::countDown);
+        }
+        workers.surely(done::countDown);
+        assertTrue(done.await(20, TimeUnit.SECONDS));
+        workers.close();
+    }
+
+    @Test
     void aStalledNodeDelaysNoRenewalOfAnother() throws Exception {
         FakeWire wire = new FakeWire((received, line) -> {
             if (received.name().equals("RENEW") && received.words().get(1).startsWith("stalled")) {
