@@ -2,6 +2,7 @@ package so.lock;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static so.lock.Conditions.await;
@@ -133,6 +134,12 @@ class ConnectionsTest {
             assertEquals(3, errors.get());
             assertEquals(wire.opened.get(), wire.lines().size(), "none is closed");
         }
+    }
+
+    @Test
+    void theHostOfARedirectionMayHaveColons() {
+        assertEquals("::1:7000", new ServerException("ASK 1 ::1:7000").target());
+        assertNull(new ServerException("MOVED 1 :7000").target());
     }
 
     @Test

@@ -33,6 +33,6 @@ public final class ServerException extends Exception {
     public String target() {
         String[] words = getMessage().split(" ");
         boolean redirects = code().equals("MOVED") || code().equals("ASK");
-        return redirects && words.length > 2 && !words[2].startsWith(":") ? words[2] : null;
+        return redirects && words.length > 2 && words[2].lastIndexOf(':') > 0 ? words[2] : null;
     }
 }
