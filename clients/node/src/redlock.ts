@@ -301,14 +301,15 @@ class Request {
     const [seats, leaseMs, owner, sent] = [this.#seats, this.#leaseMs, newOwner(), now()];
     const tokens: number[] = [];
     const errors: unknown[] = [];
-    let isOver = false;
+    let isReleased = false;
     const requests = seats.map(async (seat) => {
       seat.counts = false;
       try {
         const reply = await seat.ask(acquire(seat.spec, owner, null));
         round.replies++;
-        if (reply !== null && !isOver) {
-          seat.counts = tokens.push(Number(reply)) <= majorityOf(seats); // a later one counts from the next renewal on
+        if (reply !== null && !isReleased) {
+          seat.counts = true; // if it is late, from the next renewal on
+          tokens.push(Number(reply));
         }
       } catch (error) {
         errors.push(error);
@@ -318,10 +319,10 @@ class Request {
     });
     const isGranted = () => tokens.length >= majorityOf(seats);
     await unless(this.#stop.signal, settled(requests, this.#limit(deadline), isGranted)).catch(() => {});
-    isOver = true;
     if (isGranted() && now() < endOf(sent, leaseMs) && !this.#stop.hasEnded && !errors.some(isUnfit)) {
       return new RedLockKeeper(this.#subject, seats, owner, Math.max(...tokens), leaseMs, sent);
     }
+    isReleased = true;
     await releaseAll(seats, owner, leaseMs, this.#limit(deadline));
     this.#checkFit(errors);
     return null;

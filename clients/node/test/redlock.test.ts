@@ -57,7 +57,6 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     const lock = new RedLock(all).lock('k', { leaseMs: 3_000 });
     const hold = await acquired(lock);
     await held('k', 3);
-    await hold.renew(); // from now on all three count
     for (const { ask } of servers) {
       await ask.call('LOCK.FORCE', 'k');
       await hold.renew();
@@ -148,6 +147,28 @@ test('a server that has not replied gets the release behind the request, and no 
   await Promise.all(all.map((locks) => locks.close()));
 });
 
+/** The reply of a server that has lost the lock. */
+function notHeld(): ServerError {
+  return new ServerError('NOTHELD the owner holds no such lock');
+}
+
+test('a late grant counts from the next renewal on', async () => {
+  const reply = later();
+  const { all, redlock } = three((server, [name]) => {
+    if (server === 1 && name === 'LOCK.RENEW') {
+      throw notHeld();
+    }
+    return server === 2 && name === 'LOCK.ACQUIRE' ? reply.promise : undefined;
+  });
+  const hold = await redlock.lock('k').acquire();
+  reply.resolve(9);
+  await new Promise(setImmediate);
+  await hold.renew();
+  assert.equal(hold.isLost, false);
+  await hold.release();
+  await Promise.all(all.map((locks) => locks.close()));
+});
+
 test('each round has a new owner, and a failed one is released on all servers', async () => {
   const { all, fakes, sent, redlock }: ReturnType<typeof three> = three((server, [name], connection) => {
     if (name !== 'LOCK.ACQUIRE' || fakes[server]!.of(name).length > 1) {
@@ -169,7 +190,7 @@ test('a grant after a loss counts only after a round that had a majority without
   const lost = new Set<number>();
   const { all, sent, redlock } = three((server, [name]) => {
     if (name === 'LOCK.RENEW' && lost.delete(server)) {
-      throw new ServerError('NOTHELD the owner holds no such lock');
+      throw notHeld();
     }
     return undefined;
   });
