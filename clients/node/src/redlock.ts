@@ -451,7 +451,7 @@ class RedLockKeeper implements Holding {
         if (isNotHeld(error) || isUnfit(error)) {
           // It has lost the lock. A new grant counts after a round that had a majority without it.
           seat.counts = false;
-          const reply = isUnfit(error) ? null : await seat.ask(acquire({ ...seat.spec, leaseMs }, this.owner, null)).catch(() => null);
+          const reply = this.#hasEnded || isUnfit(error) ? null : await seat.ask(acquire({ ...seat.spec, leaseMs }, this.owner, null)).catch(() => null);
           reply === null || again.add(seat);
         }
       }

@@ -169,6 +169,17 @@ test('a late grant counts from the next renewal on', async () => {
   await Promise.all(all.map((locks) => locks.close()));
 });
 
+test('after the release nothing is acquired, even if a renewal before it finds the lock lost', async () => {
+  const reply = later();
+  const { all, sent, redlock } = three((server, [name]) => (server === 2 && name === 'LOCK.RENEW' ? reply.promise : undefined));
+  const hold = await redlock.lock('k', { leaseMs: 400 }).acquire();
+  await hold.renew();
+  await hold.release();
+  reply.resolve(Promise.reject(notHeld()));
+  await Promise.all(all.map((locks) => locks.close()));
+  assert.deepEqual(sent('LOCK.ACQUIRE'), [1, 1, 1]);
+});
+
 test('each round has a new owner, and a failed one is released on all servers', async () => {
   const { all, fakes, sent, redlock }: ReturnType<typeof three> = three((server, [name], connection) => {
     if (name !== 'LOCK.ACQUIRE' || fakes[server]!.of(name).length > 1) {
