@@ -75,6 +75,8 @@ class Server {
   readonly core: Core;
   /** What the server is; undefined as long as it was not connected to. */
   identity: Identity | undefined;
+  /** It was not identified in time. Acquisitions do not wait for that again: it comes before each use anyway. */
+  isSlow = false;
   readonly #admit: (server: Server) => void;
   #line: Line | undefined;
   #opening: Promise<Line> | undefined;
@@ -107,6 +109,7 @@ class Server {
       throw error;
     }
     this.#line = line;
+    this.isSlow = false;
     return line;
   }
 }
@@ -278,14 +281,20 @@ class Request {
     return Math.min(replyMsOf(this.#leaseMs), deadline.until + LATE_MS - now());
   }
 
-  /** Throws if the servers are not independent, as far as they can be connected to. */
+  /** Throws if the servers are not independent, as far as they can be connected to in time. */
   async #identify(deadline: Deadline): Promise<void> {
-    const unknown = this.#seats.filter(({ server }) => server.identity === undefined);
+    const servers = this.#seats.map(({ server }) => server);
+    const unknown = new Set(servers.filter(({ identity, isSlow }) => identity === undefined && !isSlow));
     const errors: unknown[] = [];
-    const ready = unknown.map(({ server }) => server.ready().catch((error: unknown) => errors.push(error)));
+    const ready = [...unknown].map(async (server) => {
+      await server.ready().catch((error: unknown) => errors.push(error));
+      unknown.delete(server);
+    });
     if (ready.length > 0) {
-      await settled(ready, this.#limit(deadline), () => errors.some(isUnfit));
+      // Half of the time is left for the round of a try.
+      await settled(ready, this.#limit(deadline) / 2, () => errors.some(isUnfit));
     }
+    unknown.forEach((server) => (server.isSlow = true));
     this.#checkFit(errors);
   }
 

@@ -197,6 +197,17 @@ test('each round has a new owner, and a failed one is released on all servers', 
   await Promise.all(all.map((locks) => locks.close()));
 });
 
+test('a server that cannot be connected to prevents no try, and delays only the first acquisition', async () => {
+  const { all, fakes, redlock } = three(() => undefined);
+  fakes[2]!.connect = never;
+  const lock = redlock.lock('k', { leaseMs: 20_000 });
+  await (await lock.tryAcquire())!.release();
+  const start = performance.now();
+  await (await lock.acquire()).release();
+  assert.ok(performance.now() - start < 500);
+  await Promise.all(all.map((locks) => locks.close()));
+});
+
 test('a grant after a loss counts only after a round that had a majority without it', async () => {
   const lost = new Set<number>();
   const { all, sent, redlock } = three((server, [name]) => {
