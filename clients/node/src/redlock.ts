@@ -16,7 +16,7 @@ const PAUSE_MS = [20, 200] as const;
 /** How late a wait ends if servers do not respond, in ms. */
 const LATE_MS = 80;
 
-/** The error of a server that has not replied to an earlier request yet: it gets no further one. */
+/** The error of a server that has not replied to an earlier request in time: it does not get the next one. */
 const BUSY = new Error('the server has not replied yet');
 
 /** The options of RedLock.lock. */
@@ -123,7 +123,9 @@ class Seat {
   counts = false;
   /** The connection of the last request; the release is sent behind that. */
   #line: Line | undefined;
-  #pending = 0;
+  #isPending = false;
+  /** Settles when the server has replied to all that was requested. */
+  #turn: Promise<unknown> = Promise.resolve();
   /** What was requested before it changed is not sent any more. */
   #releases = 0;
 
@@ -135,13 +137,27 @@ class Seat {
 
   /** Rejects with BUSY if the server has not replied to the last request. */
   async ask(args: string[]): Promise<unknown> {
+    if (this.#isPending) {
+      throw BUSY;
+    }
+    return this.askInTurn(args, () => false);
+  }
+
+  /** Requests this when the server has replied to the last request; rejects with BUSY if it is too late for it then. */
+  askInTurn(args: string[], isLate: () => boolean): Promise<unknown> {
     const releases = this.#releases;
-    const line = this.#pending > 0 ? null : await this.server.ready();
-    if (line === null || releases !== this.#releases || this.#pending > 0) {
+    const reply = this.#turn.then(() => this.#ask(args, () => releases !== this.#releases || isLate()));
+    this.#turn = reply.catch(() => {});
+    return reply;
+  }
+
+  async #ask(args: string[], isLate: () => boolean): Promise<unknown> {
+    const line = isLate() ? null : await this.server.ready();
+    if (line === null || isLate()) {
       throw BUSY;
     }
     this.#line = line;
-    this.#pending++;
+    this.#isPending = true;
     try {
       const reply = await line.send(args, REPLY_MS);
       this.core.connections.replied('', line);
@@ -150,7 +166,7 @@ class Seat {
       this.core.connections.failed('', line, error);
       throw error;
     } finally {
-      this.#pending--;
+      this.#isPending = false;
     }
   }
 
@@ -360,8 +376,9 @@ class RedLockKeeper implements Holding {
   #timer: NodeJS.Timeout | undefined;
   /** The hold whose signal is used: it is in use, even if nothing else refers to it. */
   #watched: Hold | undefined;
-  /** The last round of renewals. */
+  /** The last round of renewals, and how many there were. */
   #round: Promise<unknown> = Promise.resolve();
+  #rounds = 0;
 
   constructor({ keys }: Subject, seats: readonly Seat[], owner: string, token: number, leaseMs: number, sent: number) {
     this.keys = keys;
@@ -449,18 +466,21 @@ class RedLockKeeper implements Holding {
     clearTimeout(this.#timer);
     this.#schedule(Infinity);
     let last: unknown;
+    const round = ++this.#rounds;
+    const isLate = () => this.#hasEnded || round !== this.#rounds;
     const renewed = new Set<Seat>();
     const again = new Set<Seat>();
     const requests = seats.map(async (seat) => {
       try {
-        await seat.ask(renew(seat.spec, this.owner, leaseMs));
+        await seat.askInTurn(renew(seat.spec, this.owner, leaseMs), isLate);
         (seat.counts ? renewed : again).add(seat);
       } catch (error) {
         last = error;
         if (isNotHeld(error) || isUnfit(error)) {
           // It has lost the lock. A new grant counts after a round that had a majority without it.
           seat.counts = false;
-          const reply = this.#hasEnded || isUnfit(error) ? null : await seat.ask(acquire({ ...seat.spec, leaseMs }, this.owner, null)).catch(() => null);
+          const request = acquire({ ...seat.spec, leaseMs }, this.owner, null);
+          const reply = isUnfit(error) ? null : await seat.askInTurn(request, isLate).catch(() => null);
           reply === null || again.add(seat);
         }
       }

@@ -169,6 +169,18 @@ test('a late grant counts from the next renewal on', async () => {
   await Promise.all(all.map((locks) => locks.close()));
 });
 
+test('a server whose grant is late gets the renewal, too', async () => {
+  const reply = later();
+  const { all, fakes, sent, redlock } = three((server, [name]) => (server === 2 && name === 'LOCK.ACQUIRE' ? reply.promise : undefined));
+  const hold = await redlock.lock('k').acquire();
+  await hold.renew(60_000);
+  reply.resolve(9);
+  await until(() => sent('LOCK.RENEW')[2] === 1);
+  assert.deepEqual(fakes[2]!.of('LOCK.RENEW')[0]!.slice(3), ['PX', '60000']);
+  await hold.release();
+  await Promise.all(all.map((locks) => locks.close()));
+});
+
 test('after the release nothing is acquired, even if a renewal before it finds the lock lost', async () => {
   const reply = later();
   const { all, sent, redlock } = three((server, [name]) => (server === 2 && name === 'LOCK.RENEW' ? reply.promise : undefined));
