@@ -520,7 +520,11 @@ class RedLockKeeper implements Holding {
 
   /** One of its Locks is closed. */
   async close(): Promise<void> {
-    await (this.#hasEnded ? null : this.release().catch(() => {}));
+    if (!this.#hasEnded) {
+      const released = this.release().catch(() => {});
+      this.#loss.end(new NotHeld(this, 'its Locks were closed'));
+      await released;
+    }
   }
 
   forgotten(): void {
