@@ -288,7 +288,7 @@ class Request {
       }
       const [least, most] = PAUSE_MS;
       const pause = new Pauses(Infinity, least + Math.random() * (most - least));
-      await pause.wait(this.#stop.signal, deadline.leftMs).catch(() => {});
+      await pause.wait(this.#stop.signal, deadline.leftMs);
     }
   }
 
@@ -308,7 +308,7 @@ class Request {
     });
     if (ready.length > 0) {
       // Half of the time is left for the round of a try.
-      await settled(ready, this.#limit(deadline) / 2, () => errors.some(isUnfit));
+      await unless(this.#stop.signal, settled(ready, this.#limit(deadline) / 2, () => errors.some(isUnfit)));
     }
     unknown.forEach((server) => (server.isSlow = true));
     this.#checkFit(errors);

@@ -270,6 +270,18 @@ test('silence, refusals, aborts and close()', async () => {
   await Promise.all(all.map((locks) => locks.close()));
 });
 
+test('an aborted wait requests nothing more', async () => {
+  const { all, sent, redlock } = three((_server, [name]) => (name === 'LOCK.ACQUIRE' ? REFUSED : undefined));
+  const abort = new AbortController();
+  const waits = redlock.lock('k').acquire({ signal: abort.signal });
+  await until(() => sent('LOCK.RELEASE').every((count) => count > 0));
+  await new Promise(setImmediate); // it pauses for at least 20 ms
+  abort.abort(new Error('enough'));
+  await assert.rejects(waits, { message: 'enough' });
+  assert.deepEqual(sent('LOCK.ACQUIRE'), [1, 1, 1]);
+  await Promise.all(all.map((locks) => locks.close()));
+});
+
 test('a hold is lost when its lease expires, and when one of its Locks is closed, which releases it', async () => {
   let silent = false;
   const { all, sent, redlock } = three((_server, [name]) => (silent && name === 'LOCK.RENEW' ? never() : undefined));
