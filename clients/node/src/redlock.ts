@@ -417,7 +417,7 @@ class RedLockKeeper implements Holding {
   #schedule(ms: number): void {
     clearTimeout(this.#timer);
     if (!this.#hasEnded) {
-      this.#timer = after(Math.min(ms, this.#until - now()), () => this.isLost || void this.#renew(this.#leaseMs));
+      this.#timer = after(Math.min(ms, this.#until - now()), () => this.isLost || void this.#renew());
     }
   }
 
@@ -440,7 +440,7 @@ class RedLockKeeper implements Holding {
     if (leaseMs !== undefined) {
       checkPositive('leaseMs', leaseMs);
     }
-    const error = await this.#renew(leaseMs ?? this.#leaseMs);
+    const error = await this.#renew(leaseMs);
     if (this.#hasEnded) {
       throw this.notHeld();
     }
@@ -450,8 +450,8 @@ class RedLockKeeper implements Holding {
   }
 
   /** One round after the other. Resolves to an error if no majority has renewed the lease. */
-  #renew(leaseMs: number): Promise<unknown> {
-    const round = this.#round.then(() => (this.#hasEnded ? undefined : this.#renewAll(leaseMs)));
+  #renew(leaseMs?: number): Promise<unknown> {
+    const round = this.#round.then(() => (this.#hasEnded ? undefined : this.#renewAll(leaseMs ?? this.#leaseMs)));
     this.#round = round;
     return round;
   }

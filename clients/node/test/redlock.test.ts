@@ -222,14 +222,15 @@ test('a server that cannot be connected to prevents no try, and delays only the 
 
 test('a grant after a loss counts only after a round that had a majority without it', async () => {
   const lost = new Set<number>();
-  const { all, sent, redlock } = three((server, [name]) => {
+  const { all, fakes, sent, redlock } = three((server, [name]) => {
     if (name === 'LOCK.RENEW' && lost.delete(server)) {
       throw notHeld();
     }
     return undefined;
   });
   const hold = await redlock.lock('k').acquire();
-  await hold.renew();
+  await Promise.all([hold.renew(60_000), hold.renew()]);
+  assert.equal(fakes[0]!.of('LOCK.RENEW')[1]!.at(-1), '60000');
   lost.add(0);
   await hold.renew();
   assert.deepEqual(sent('LOCK.ACQUIRE'), [2, 1, 1]);
