@@ -290,8 +290,8 @@ export class Connections {
 
   /**
    * Sends a short command until there is a reply, for `forMs` at most. Never rejects: `error` is the last error if
-   * there was no reply. `again`: the command was sent before, and may have been executed then. With `once` it is not
-   * sent again in that case.
+   * there was no reply. `again`: the command was sent before, or now without a reply, and may have been executed then.
+   * With `once` it is not sent again in that case.
    */
   async insist(key: string, args: Word[], forMs: number, pauses = new Pauses(), once = false): Promise<Result> {
     const until = now() + forMs;
@@ -300,11 +300,10 @@ export class Connections {
       try {
         return { reply: await this.command(key, args, () => (sent = true)), again };
       } catch (error) {
-        const executed = sent && !(error instanceof ServerError);
-        if (!isTransient(error) || now() >= until || (once && executed)) {
+        again ||= sent && !(error instanceof ServerError);
+        if (!isTransient(error) || now() >= until || (once && again)) {
           return { error, again };
         }
-        again ||= executed;
       }
       try {
         await pauses.wait(this.#closing.signal, until - now());

@@ -168,17 +168,19 @@ export class Consumer {
 
   /**
    * Moves an element that was taken to the queue. The push comes first: if the consumer dies in between, the element is
-   * there twice, and not lost. False if another consumer has moved it, or may have.
+   * there twice, and not lost. False if another consumer has moved it.
    */
   async #move(element: Buffer, { id, ...stored }: Element & { id: string }, delayMs: number): Promise<boolean> {
     await this.#send(this.#push(id, delayMs, stored));
-    const { reply, error, again } = await this.#core.connections.insist(this.#list, ['LREM', this.#taken, '1', element], REPLY_MS);
-    if (error !== undefined) {
+    const args = ['LREM', this.#taken, '1', element];
+    const { reply, error, again } = await this.#core.connections.insist(this.#list, args, REPLY_MS, new Pauses(), true);
+    // Sent again it could remove an equal element that another consumer has just taken. So it counts as removed without
+    // a reply; if it was not, it is delivered twice.
+    if (error !== undefined && !again) {
       throw error;
     }
-    const moved = Number(reply) > 0;
-    // If it was sent before, the first one may have removed it, and then this is the only copy.
-    if (!moved && !again) {
+    const moved = again || Number(reply) > 0;
+    if (!moved) {
       await this.#send(this.#cancel(id));
     }
     return moved;
