@@ -16,6 +16,9 @@ const LEAST_PAUSE_MS = 100;
 /** The longest delay of a try, in ms: ten years. */
 const MOST_DELAY_MS = 10 * 365 * 86_400_000;
 
+/** How often a delay doubles at most: more would be longer than that, and in the end no number. */
+const MOST_DOUBLINGS = 60;
+
 /** An element that a handler gets. */
 export interface Job {
   readonly value: string;
@@ -228,7 +231,7 @@ export class Consumer {
       }
       this.#warn(`try ${tries} of ${this.#limits.maxTries} of a job failed: ${textOf(error)}`);
       if (now() < until) {
-        const delayMs = Math.min(this.#limits.backoffMs * 2 ** (tries - 1), MOST_DELAY_MS);
+        const delayMs = Math.min(this.#limits.backoffMs * 2 ** Math.min(tries - 1, MOST_DOUBLINGS), MOST_DELAY_MS);
         await this.#settle(claim, this.#push(id, delayMs, claim));
       }
       return;

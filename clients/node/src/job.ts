@@ -2,8 +2,8 @@
 
 const MARK = /^lock-so:(\d+):/;
 
-/** The longest mark that is looked for. */
-const MARK_BYTES = 32;
+/** More tries than this are not counted: one more is the largest number that is exact. */
+const MOST_TRIES = Number.MAX_SAFE_INTEGER - 1;
 
 /** What an element of a list stands for. */
 export interface Element {
@@ -14,8 +14,8 @@ export interface Element {
 
 /** The mark of an element, and its tries; null without one. */
 export function triesOf(element: Buffer): { tries: number; length: number } | null {
-  const found = MARK.exec(element.toString('latin1', 0, MARK_BYTES));
-  return found === null ? null : { tries: Number(found[1]), length: found[0].length };
+  const found = MARK.exec(element.toString('latin1', 0, element.indexOf(':', 'lock-so:'.length) + 1));
+  return found === null ? null : { tries: Math.min(Number(found[1]), MOST_TRIES), length: found[0].length };
 }
 
 export function parse(element: Buffer): Element {

@@ -191,6 +191,19 @@ test('a push is repeated only with an id', async () => {
   await locks.close();
 });
 
+test('no number of tries ends a consumer', async () => {
+  const element = Buffer.from(`lock-so:${'9'.repeat(400)}:a`);
+  assert.deepEqual(parse(element), { value: Buffer.from('a'), tries: Number.MAX_SAFE_INTEGER - 1 });
+  const fake = oneElement({}, element);
+  const locks = new Locks(fake);
+  const options = { maxTries: Number.MAX_SAFE_INTEGER, backoffMs: 0 };
+  const consumer = locks.delayedQueue('q').consume(() => Promise.reject(new Error('no luck')), options);
+  await until(() => fake.of('BLMOVE').length === 2);
+  const stored = 'lock-so:9007199254740991:a';
+  assert.deepEqual(fake.of('DELAY.PUSH').map((args) => args.slice(3)), [['60000', stored], ['0', stored]]);
+  await Promise.all([assert.rejects(consumer, Closed), locks.close()]);
+});
+
 test('the marks of tries, and the names of lists', () => {
   const element = format({ value: Buffer.from('a:b'), tries: 0 });
   assert.equal(String(element), 'lock-so:0:a:b');
@@ -205,7 +218,7 @@ test('the marks of tries, and the names of lists', () => {
 });
 
 /** A server whose list has one element; `replies` are those to certain commands. */
-function oneElement(replies: Record<string, (time: number) => unknown>) {
+function oneElement(replies: Record<string, (time: number) => unknown>, element = Buffer.from('v')) {
   let given = false;
   const fake: Fake = new Fake((args) => {
     const name = args[0] ?? '';
@@ -213,7 +226,7 @@ function oneElement(replies: Record<string, (time: number) => unknown>) {
       return replies[name](fake.of(name).length);
     }
     if (name === 'BLMOVE') {
-      return given ? sleep(5, null) : ((given = true), Buffer.from('v'));
+      return given ? sleep(5, null) : ((given = true), element);
     }
     return name === 'LRANGE' ? [] : 1;
   });
