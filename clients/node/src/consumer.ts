@@ -10,8 +10,8 @@ import { Ending, now, Pauses } from './time.js';
 /** How long BLMOVE blocks at most, and how often the consumer looks for elements that others have left behind, in ms. */
 const ROUND_MS = 1_000;
 
-/** The shortest pause after a command was refused, in ms. */
-const LEAST_PAUSE_MS = 100;
+/** The shortest and the longest pause after a command was refused, in ms. */
+const PAUSE_MS = [100, 1_000] as const;
 
 /** The longest delay of a try, in ms: ten years. */
 const MOST_DELAY_MS = 10 * 365 * 86_400_000;
@@ -128,7 +128,9 @@ export class Consumer {
       await pauses.wait(this.#stop.signal).catch(() => {});
     } else {
       this.#warn(`the server refuses a command (${textOf(error)}); trying again`);
-      await new Pauses(Infinity, Math.max(this.#limits.backoffMs, LEAST_PAUSE_MS)).wait(this.#stop.signal).catch(() => {});
+      const [least, most] = PAUSE_MS;
+      const pause = new Pauses(Infinity, Math.min(Math.max(this.#limits.backoffMs, least), most));
+      await pause.wait(this.#stop.signal).catch(() => {});
     }
   }
 
@@ -225,12 +227,14 @@ export class Consumer {
     try {
       await this.#handler({ value: String(value), bytes: value, tries, signal });
     } catch (error) {
-      if (signal.aborted && isBecauseOf(error, signal.reason)) {
-        await this.#settle(claim, this.#push(id, 0, { value, tries: tries - 1 }));
-        return;
+      const isStopped = signal.aborted && isBecauseOf(error, signal.reason);
+      isStopped || this.#warn(`try ${tries} of ${this.#limits.maxTries} of a job failed: ${textOf(error)}`);
+      if (now() >= until) {
+        return; // the server has delivered it again
       }
-      this.#warn(`try ${tries} of ${this.#limits.maxTries} of a job failed: ${textOf(error)}`);
-      if (now() < until) {
+      if (isStopped) {
+        await this.#settle(claim, this.#push(id, 0, { value, tries: tries - 1 }));
+      } else {
         const delayMs = Math.min(this.#limits.backoffMs * 2 ** Math.min(tries - 1, MOST_DOUBLINGS), MOST_DELAY_MS);
         await this.#settle(claim, this.#push(id, delayMs, claim));
       }
@@ -276,7 +280,10 @@ function newId(): string {
 
 /** Error replies after which trying again is useless. */
 function isFinal(error: unknown): boolean {
-  return error instanceof ServerError && (['WRONGTYPE', 'NOPERM'].includes(error.code) || error.message.startsWith('ERR unknown command'));
+  return (
+    error instanceof ServerError &&
+    (error.isFinal || ['WRONGTYPE', 'NOPERM'].includes(error.code) || error.message.startsWith('ERR unknown command'))
+  );
 }
 
 /** Whether an error is that of a signal which was aborted for this reason; Node's own functions wrap it. */

@@ -217,6 +217,31 @@ test('the marks of tries, and the names of lists', () => {
   ]);
 });
 
+test('a job that ends by its signal after its timeout is not put back: it was delivered again', async () => {
+  const fake = oneElement({});
+  const locks = new Locks(fake);
+  const started = later();
+  const consumer = locks.delayedQueue('q').consume(
+    async ({ signal }) => {
+      started.resolve(null);
+      await sleep(5); // longer than the timeout
+      await new Promise((_, reject) => (signal.aborted ? reject(signal.reason) : signal.addEventListener('abort', () => reject(signal.reason))));
+    },
+    { timeoutMs: 1 },
+  );
+  await started.promise;
+  await sleep(5);
+  await Promise.all([assert.rejects(consumer, Closed), locks.close()]);
+  assert.equal(fake.of('DELAY.PUSH').length, 1);
+});
+
+test('a redirection ends a consumer whose client is not one for clusters', async () => {
+  const fake = oneElement({ BLMOVE: () => Promise.reject(new ServerError('MOVED 1 server:6380')) });
+  const locks = new Locks(fake);
+  await assert.rejects(locks.delayedQueue('q').consume(() => {}), (error) => error instanceof Refused && error.code === 'MOVED');
+  await locks.close();
+});
+
 /** A server whose list has one element; `replies` are those to certain commands. */
 function oneElement(replies: Record<string, (time: number) => unknown>, element = Buffer.from('v')) {
   let given = false;
@@ -264,7 +289,7 @@ test('a claim that is refused is tried again by a later look, with a warning', a
     },
   });
   const locks = new Locks(fake);
-  const consumer = locks.delayedQueue('q').consume(() => {}, { backoffMs: 10 });
+  const consumer = locks.delayedQueue('q').consume(() => {}, { backoffMs: 3_600_000 });
   await until(() => fake.of('LREM').length > 0);
   assert.equal(String(fake.of('DELAY.PUSH')[1]![4]), 'lock-so:0:v');
   await until(() => texts.length > 0);
