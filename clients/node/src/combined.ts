@@ -162,6 +162,8 @@ class Combination implements Holding {
   readonly #loss = new Ending();
   /** The hold whose signal is used: it is in use, even if nothing else refers to it. */
   #watched: Hold | undefined;
+  /** They end the watch of the keepers, which may be those of other holds, too. */
+  readonly #ignore: (() => void)[] = [];
 
   /** `keepers`: in the order in which they were acquired. */
   constructor(kind: SubjectKind, members: readonly Holding[], keepers: readonly Keeper[]) {
@@ -189,7 +191,7 @@ class Combination implements Holding {
       this.#watched = hold;
       for (const keeper of this.keepers) {
         for (const signal of [keeper.watch(), keeper.closed.signal]) {
-          onAbort(signal, () => this.#loss.end(signal.reason));
+          this.#ignore.push(onAbort(signal, () => this.#loss.end(signal.reason)));
         }
       }
     }
@@ -219,7 +221,9 @@ class Combination implements Holding {
   }
 
   release(): Promise<void> {
-    return releaseAll(this.keepers);
+    const released = releaseAll(this.keepers);
+    this.#ignore.forEach((end) => end());
+    return released;
   }
 
   forgotten(): void {

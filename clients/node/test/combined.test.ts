@@ -153,6 +153,21 @@ test('a hold is lost when one of its Locks is closed, and can be forgotten', asy
   await one.close();
 });
 
+test('after its release an inner hold is not notified of the loss of the outer one', async () => {
+  const fake = new Fake(() => 1);
+  const locks = new CoreLocks(fake);
+  const lock = combine(locks.lock('a', { reentrant: true, watch: false }), locks.lock('b', { reentrant: true, watch: false }));
+  let signals: AbortSignal[] = [];
+  const work = lock.run(async (outer) => {
+    const inner = await lock.acquire();
+    signals = [inner.signal, outer.signal];
+    await inner.release();
+    await locks.close();
+  });
+  await assert.rejects(work, NotHeld);
+  assert.deepEqual(signals.map(({ aborted }) => aborted), [false, true]);
+});
+
 test('all locks are released if one of them fails', async () => {
   const fake = new Fake((args) => {
     if (args[0] === 'LOCK.RELEASE' && args[1] === 'b') {
