@@ -59,20 +59,23 @@ export class Hold implements AsyncDisposable {
 
   readonly #keeper: Holding;
   readonly #entry: Entry;
+  /** The hold of the combined lock that this is a member of: the program that remembers one of them remembers all. */
+  readonly #combined: Hold | undefined;
 
-  /** @internal `isMember`: of a combined lock, of which one hold is enough to be remembered by the program. */
-  constructor(keeper: Holding, isMember = false) {
+  /** @internal */
+  constructor(keeper: Holding, combined?: Hold) {
     this.#keeper = keeper;
+    this.#combined = combined;
     this.#entry = { keeper, released: false };
     this.kind = keeper.kind;
     this.keys = keeper.keys;
     this.owner = keeper.owner;
     this.token = keeper.token;
     this.permits = keeper.permits;
-    this.holds = keeper.members.map((member) => new Hold(member, true));
+    this.holds = keeper.members.map((member) => new Hold(member, this));
     // The program waits for the grant, so all that can be done later is done later.
     setImmediate(() => {
-      if (!isMember && keeper.isKept && !this.#entry.released) {
+      if (this.#combined === undefined && keeper.isKept && !this.#entry.released) {
         forgotten.register(this, this.#entry, this.#entry);
       }
       keeper.begin();

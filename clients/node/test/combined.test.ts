@@ -153,6 +153,22 @@ test('a hold is lost when one of its Locks is closed, and can be forgotten', asy
   await one.close();
 });
 
+test('a combined hold is not forgotten while the signal of a member is used', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.WATCH' ? never() : 1));
+  const locks = new CoreLocks(fake);
+  let text = '';
+  process.once('warning', ({ message }) => (text = message));
+  const signal = await combine(locks.lock('a'), locks.lock('b')).acquire().then(({ holds }) => holds[0]!.signal);
+  await combine(locks.lock('c'), locks.lock('d')).acquire();
+  while (text === '') {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    global.gc!();
+  }
+  assert.equal(text, 'combined lock "c", "d" was never released; it is released now');
+  assert.deepEqual([signal.aborted, fake.of('LOCK.RELEASE').some(([, key]) => key === 'a')], [false, false]);
+  await locks.close();
+});
+
 test('after its release an inner hold is not notified of the loss of the outer one', async () => {
   const fake = new Fake(() => 1);
   const locks = new CoreLocks(fake);
