@@ -20,14 +20,17 @@ export class Latch {
     this.#subject = { kind: 'latch', keys: [this.#key] };
   }
 
-  /** Sets the count, whatever it was; 0 opens the latch. With `leaseMs` it opens by itself after that time. */
+  /**
+   * Sets the count, whatever it was; 0 opens the latch. With `leaseMs` it opens by itself after that time. This is not
+   * repeated if the connection is lost, because that would undo what was counted down meanwhile.
+   */
   async set(count: number, { leaseMs }: { leaseMs?: number | undefined } = {}): Promise<void> {
     checkDelay('count', count);
     if (leaseMs !== undefined) {
       checkPositive('leaseMs', leaseMs);
     }
     const lease = leaseMs === undefined ? [] : ['PX', String(leaseMs)];
-    await this.#core.request(this.#subject, this.#key, ['LATCH.SET', this.#key, String(count), ...lease]);
+    await this.#core.request(this.#subject, this.#key, ['LATCH.SET', this.#key, String(count), ...lease], true);
   }
 
   /**

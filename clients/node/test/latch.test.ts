@@ -86,8 +86,8 @@ test('invalid numbers are refused before anything is sent', async () => {
   await locks.close();
 });
 
-test('a silent server ends no wait late; a latch is not counted down twice', async () => {
-  const fake = new Fake((args, connection) => (args[0] === 'LATCH.DOWN' ? connection.close() : never()));
+test('a silent server ends no wait late; a latch is not set or counted down twice', async () => {
+  const fake = new Fake((args, connection) => (args[0] === 'LATCH.WAIT' ? never() : connection.close()));
   const latch = new Locks(fake).latch('l');
   const start = performance.now();
   assert.equal(await latch.wait({ waitMs: 50 }), false);
@@ -95,5 +95,6 @@ test('a silent server ends no wait late; a latch is not counted down twice', asy
   assert.ok(performance.now() - start < 1_000);
   await until(() => fake.connections.some(({ closed }) => closed));
   await assert.rejects(latch.countDown(), { message: 'connection lost' });
-  assert.equal(fake.of('LATCH.DOWN').length, 1);
+  await assert.rejects(latch.set(1), { message: 'connection lost' });
+  assert.deepEqual([fake.of('LATCH.DOWN').length, fake.of('LATCH.SET').length], [1, 1]);
 });
