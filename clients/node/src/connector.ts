@@ -43,6 +43,8 @@ export interface Connector {
   readonly prefix: string;
   /** The nodes of a cluster that are known now. Null without a cluster. */
   readonly nodes: (() => Address[]) | null;
+  /** Sentinels say which server it is. */
+  readonly hasSentinels?: boolean;
   /** The address of this node, and without a cluster of the server, for texts. */
   addressOf(node: Address | null): string;
   /** For a cluster: the address under which a node is reachable from here. */

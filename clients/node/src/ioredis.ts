@@ -124,6 +124,7 @@ function sentinelConnector(options: RedisOptions): Connector {
     name,
     prefix: options.keyPrefix ?? '',
     nodes: null,
+    hasSentinels: true,
     addressOf: () => addressTextOf(options),
     connect: async (_node, ...limits) => connect({ ...ofMaster, ...mapped(options.natMap, await master(...limits)) }, ...limits),
   };

@@ -175,6 +175,7 @@ function sentinelConnector(options: RedisSentinelOptions): Connector {
     name: options.name,
     prefix: String(options.keyPrefix ?? ''),
     nodes: null,
+    hasSentinels: true,
     addressOf: () => `the master ${options.name}`,
     connect: async (_node, ...limits) =>
       open(options.nodeClientOptions, mapped(options.nodeAddressMap, await master(...limits)), ...limits),

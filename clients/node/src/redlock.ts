@@ -39,8 +39,9 @@ export class RedLock {
     }
     this.#servers = all.map(({ core }) => new Server(core, (server) => this.#admit(server)));
     for (const [at, { core }] of this.#servers.entries()) {
-      if (core.connector.nodes !== null) {
-        throw new TypeError(`${core.connector.name} is a cluster, and no independent server`);
+      if (core.connector.nodes !== null || core.connector.hasSentinels) {
+        const what = core.connector.hasSentinels ? 'a master of Sentinels' : 'a cluster';
+        throw new TypeError(`${core.connector.name} is ${what}, and no independent server`);
       }
       if (this.#servers.slice(0, at).some((other) => other.core === core)) {
         throw new TypeError(`${core.connector.name} is there twice`);

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import Redis from 'ioredis';
 import { createSentinel } from 'redis';
 
-import type { Locks } from '../src/index.js';
+import { RedLock, type Locks } from '../src/index.js';
 import { locks as ioredisLocks } from '../src/ioredis.js';
 import { locks as nodeRedisLocks } from '../src/node-redis.js';
 import { TestServer } from './server.js';
@@ -97,6 +97,11 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
       await locks.close();
     }
     sentinels.forEach((each) => each.stop());
+  });
+
+  test(`${name}: a RedLock refuses a master of Sentinels`, () => {
+    const all = [1, 2, 3].map((port) => library([{ host, port }]));
+    assert.throws(() => new RedLock(all), { name: 'TypeError', message: 'main is a master of Sentinels, and no independent server' });
   });
 
   test(`${name}: a Sentinel that still names the old master is not trusted for ever`, { timeout: 60_000 }, async () => {
