@@ -163,7 +163,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await assert.rejects(locks.delayedQueue('jobs').consume(() => {}), (error) => error instanceof Refused && error.code === 'WRONGTYPE');
     await server.ask.del('jobs');
     await locks.close();
-    const nothing = library(1, {}, { connectTimeoutMs: 100 });
+    const nothing = library(1, {}, { connectTimeoutMs: 1_000 });
     await assert.rejects(nothing.delayedQueue('jobs').consume(() => {}), { code: 'ECONNREFUSED' });
     await nothing.close();
   });
