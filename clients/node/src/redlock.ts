@@ -136,12 +136,12 @@ class Seat {
     this.spec = spec;
   }
 
-  /** Rejects with BUSY if the server has not replied to the last request. */
-  async ask(args: string[]): Promise<unknown> {
+  /** Rejects with BUSY if the server has not replied to the last request, or is connected to only after `until`. */
+  async ask(args: string[], until: number): Promise<unknown> {
     if (this.#isPending) {
       throw BUSY;
     }
-    return this.askInTurn(args, () => false);
+    return this.askInTurn(args, () => now() >= until);
   }
 
   /** Requests this when the server has replied to the last request; rejects with BUSY if it is too late for it then. */
@@ -325,13 +325,15 @@ class Request {
   /** Requests the lock from all servers, with a new owner: a late release does not undo the next round. */
   async #round(deadline: Deadline, round: Round): Promise<Holding | null> {
     const [seats, leaseMs, owner, sent] = [this.#seats, this.#leaseMs, newOwner(), now()];
+    const limit = this.#limit(deadline);
     const tokens: number[] = [];
     const errors: unknown[] = [];
     let isReleased = false;
     const requests = seats.map(async (seat) => {
       seat.counts = false;
       try {
-        const reply = await seat.ask(acquire(seat.spec, owner, null));
+        // A request that is sent later, by a renewal, counts later: the others may have lost the lock before it is granted.
+        const reply = await seat.ask(acquire(seat.spec, owner, null), sent + limit);
         round.replies++;
         if (reply !== null && !isReleased) {
           seat.counts = true; // if it is late, from the next renewal on
@@ -344,7 +346,7 @@ class Request {
       }
     });
     const isGranted = () => tokens.length >= majorityOf(seats);
-    await unless(this.#stop.signal, settled(requests, this.#limit(deadline), isGranted)).catch(() => {});
+    await unless(this.#stop.signal, settled(requests, limit, isGranted)).catch(() => {});
     if (isGranted() && now() < endOf(sent, leaseMs) && !this.#stop.hasEnded && !errors.some(isUnfit)) {
       return new RedLockKeeper(this.#subject, seats, owner, Math.max(...tokens), leaseMs, sent);
     }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Closed, NotAcquired, NotHeld, RedLock, Refused, type Acquirable } from '../src/index.js';
 import { ServerError } from '../src/errors.js';
@@ -169,13 +170,31 @@ test('a late grant counts from the next renewal on', async () => {
   await Promise.all(all.map((locks) => locks.close()));
 });
 
+test('a server that is connected to late counts only after a round that had a majority without it', async () => {
+  const opened = later();
+  const { all, fakes, sent, redlock } = three((server, [name]) => {
+    if (name === 'LOCK.RENEW' && (server === 1 || sent('LOCK.ACQUIRE')[server] === 0)) {
+      throw notHeld();
+    }
+    return undefined;
+  });
+  const connect = fakes[2]!.connect.bind(fakes[2]);
+  fakes[2]!.connect = async (...args) => (await opened.promise, connect(...args));
+  const hold = await redlock.lock('k', { leaseMs: 400 }).acquire();
+  await sleep(30); // longer than the time for a reply
+  opened.resolve(null);
+  await assert.rejects(hold.renew(), { name: 'NotHeld', message: /a majority of the servers has not held it all the time/ });
+  await Promise.all(all.map((locks) => locks.close()));
+});
+
 test('a server whose grant is late gets the renewal, too', async () => {
   const reply = later();
   const { all, fakes, sent, redlock } = three((server, [name]) => (server === 2 && name === 'LOCK.ACQUIRE' ? reply.promise : undefined));
   const hold = await redlock.lock('k').acquire();
   await hold.renew(60_000);
   reply.resolve(9);
-  await until(() => sent('LOCK.RENEW')[2] === 1);
+  await new Promise(setImmediate); // the next automatic renewal is much later
+  assert.equal(sent('LOCK.RENEW')[2], 1);
   assert.deepEqual(fakes[2]!.of('LOCK.RENEW')[0]!.slice(3), ['PX', '60000']);
   await hold.release();
   await Promise.all(all.map((locks) => locks.close()));
