@@ -99,7 +99,8 @@ export class Hold implements AsyncDisposable {
   /**
    * Renews the lease now. With `leaseMs` the hold has this lease from now on, also for automatic renewals: a longer one
    * from the reply on, a shorter one at once, also if the reply gets lost. Without it, this checks that the lock is still
-   * held; a session has no other form. Rejects with NotHeld if the lock is lost, otherwise as short requests do.
+   * held; a session has no other form. It is sent when the renewal before it has ended. Rejects with NotHeld if the
+   * lock is lost, otherwise as short requests do.
    */
   async renew(leaseMs?: number): Promise<void> {
     this.#checkHeld();

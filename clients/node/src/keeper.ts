@@ -40,6 +40,8 @@ export class Keeper implements Holding {
   /** When the next renewal is due. */
   #due = Infinity;
   #timer: NodeJS.Timeout | undefined;
+  /** Settles when the last renewal by the program has. */
+  #turn: Promise<void> = Promise.resolve();
   /** How many renewals were requested. Only the last one says how long the lease lasts. */
   #renewals = 0;
   /** Ends when it was released because its Locks were closed. */
@@ -279,16 +281,20 @@ export class Keeper implements Holding {
     await this.#ask(() => this.#request(this.#leaseMs, true, send)).catch(() => {});
   }
 
+  /** One after the other: none overtakes another, and each keeps the lease of the one before it. */
   renew(leaseMs?: number): Promise<void> {
-    const { session } = this.spec;
-    return this.#ask(async () => {
-      if (leaseMs !== undefined) {
-        this.checkHasLease();
-        checkPositive('leaseMs', leaseMs);
-      }
-      const send = (args: string[]) => this.#connections.request(firstKey(this.spec), args, false);
-      await (session ? this.#renewSession() : this.#request(leaseMs ?? this.#leaseMs, this.spec.renew, send));
-    });
+    const renewal = this.#turn.then(() => this.#ask(() => this.#renewNow(leaseMs)));
+    this.#turn = renewal.catch(() => {});
+    return renewal;
+  }
+
+  async #renewNow(leaseMs?: number): Promise<void> {
+    if (leaseMs !== undefined) {
+      this.checkHasLease();
+      checkPositive('leaseMs', leaseMs);
+    }
+    const send = (args: string[]) => this.#connections.request(firstKey(this.spec), args, false);
+    await (this.spec.session ? this.#renewSession() : this.#request(leaseMs ?? this.#leaseMs, this.spec.renew, send));
   }
 
   checkHasLease(): void {

@@ -124,6 +124,19 @@ test('a longer lease counts from its reply on, and then also for automatic renew
   await locks.close();
 });
 
+test('a renewal keeps the lease of the one before it, and does not overtake it', async () => {
+  let cut = false;
+  const fake = new Fake((args, connection) => (args[0] === 'LOCK.RENEW' && cut ? ((cut = false), connection.close()) : 1));
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { leaseMs: 10_000, renew: false }).acquire();
+  await Promise.all([hold.renew(60_000), hold.renew()]);
+  cut = true;
+  await Promise.all([hold.renew(20_000), hold.renew(30_000)]);
+  assert.deepEqual(fake.of('LOCK.RENEW').map((args) => args[4]), ['60000', '60000', '20000', '20000', '30000']);
+  await hold.release();
+  await locks.close();
+});
+
 test('a guarded command is not repeated after its connection was lost', async () => {
   const fake = new Fake((args, connection) => (args[0] === 'LOCK.GUARD' ? connection.close() : 1));
   const locks = new Locks(fake);
