@@ -2,7 +2,6 @@ import { Acquirable } from './acquirable.js';
 import { acquireAll, partsOf, type Member, type Part } from './combined.js';
 import { force, info } from './command.js';
 import { infoOf, type LockInfo } from './info.js';
-import { isSame } from './reentry.js';
 
 /** How many waiters of each key info() shows. */
 const WAITERS = 10;
@@ -35,9 +34,11 @@ export class Lock extends Acquirable {
       return member;
     });
     const combined = new Lock({ kind: 'combined', members });
-    combined.#parts.forEach((part, at) => {
-      if (combined.#parts.slice(0, at).some((other) => isSame(part, other))) {
-        throw new TypeError(`locks: ${part.spec.keys.join(', ')} is there twice`);
+    combined.#parts.forEach(({ core, spec }, at) => {
+      const before = combined.#parts.slice(0, at).filter((other) => other.core === core).flatMap((other) => other.spec.keys);
+      const twice = spec.keys.find((key) => before.includes(key));
+      if (twice !== undefined) {
+        throw new TypeError(`locks: ${twice} is there twice`);
       }
     });
     return combined;

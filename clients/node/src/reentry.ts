@@ -40,7 +40,7 @@ export function enter(core: Core, spec: Spec): Keeper | undefined {
 }
 
 /** Whether two locks are the same one, of the same Locks. */
-export function isSame(one: { core: Core; spec: Spec }, other: { core: Core; spec: Spec }): boolean {
+function isSame(one: { core: Core; spec: Spec }, other: { core: Core; spec: Spec }): boolean {
   const nameOf = ({ kind, keys, modes }: Spec) => JSON.stringify([kind, keys, modes]);
   return one.core === other.core && nameOf(one.spec) === nameOf(other.spec);
 }

@@ -203,7 +203,7 @@ test('what cannot be combined, and an aborted wait', async () => {
   const fake = new Fake((args) => (args[1] === 'b' && args[0] === 'LOCK.ACQUIRE' ? never() : 1));
   const locks = new CoreLocks(fake);
   assert.throws(() => combine(), { message: 'locks must not be empty' });
-  assert.throws(() => combine(locks.lock('k'), locks.fair('k'), locks.lock('k')), { message: 'locks: k is there twice' });
+  assert.throws(() => combine(locks.lock('k'), locks.multi(['j', 'k'])), { message: 'locks: k is there twice' });
   assert.throws(() => combine('k' as never), { message: 'locks: k is not a lock of Locks' });
   assert.equal(fake.sent.length, 0);
   const abort = new AbortController();
