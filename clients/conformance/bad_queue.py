@@ -56,7 +56,7 @@ class Latch(_Wait):
     def set(self, count, lease_ms):
         if count < 0 or (lease_ms is not None and lease_ms <= 0):
             raise Failure("bad_option", "count must not be negative, and the lease must be greater than 0")
-        self.call("LATCH.SET", self.key, count, *(["PX", lease_ms] if lease_ms else []))
+        self.call("LATCH.SET", self.key, count, *(["PX", lease_ms] if lease_ms else []), times=2 if FAULT == "repeats" else 1)
 
     def down(self, by):
         if by < 1:

@@ -92,6 +92,7 @@ NOTICED = [
     ("optimist", "beside", "shorter_lease_ends"),
     ("repeats", "beside", "guarded_once"),
     ("repeats", "latch", "counted_once"),
+    ("repeats", "latch", "set_once"),
     ("gives_up", "latch", "outage"),
     ("twofold", "queue", "pushed"),
     ("uncounted", "queue", "consumed"),

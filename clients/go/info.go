@@ -56,9 +56,14 @@ func (l *Lock) info(ctx context.Context, options ...string) (all LockInfo, err e
 
 // Force is LOCK.FORCE: it frees all keys, whoever holds them, and returns whether anything was held. It is a tool for
 // operators: the holders are not asked, and two of them may work at the same time. Errors are those of Info; the keys on other
-// servers are freed all the same.
+// servers are freed all the same. After [ErrConnection] it may have been executed: it is not sent again, because it would
+// free the lock of the next holder.
 func (l *Lock) Force(ctx context.Context) (forced bool, err error) {
-	err = l.eachKey(ctx, true, func(key string) transport.Command { return onKey("LOCK.FORCE", key) },
+	err = l.eachKey(ctx, true, func(key string) transport.Command {
+		cmd := onKey("LOCK.FORCE", key)
+		cmd.Once = true
+		return cmd
+	},
 		func(_ string, reply any) { forced = forced || reply == int64(1) })
 	return forced, err
 }

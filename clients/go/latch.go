@@ -34,12 +34,14 @@ func (c *Client) Latch(key string, options ...Option) *Latch {
 }
 
 // Set closes the latch until it has been counted down this often, whatever it was before; 0 opens it. The error is an
-// [Error]: [ErrOption], [ErrRefused], [ErrConnection] if no server replied within two seconds, or [ErrClosed].
+// [Error]: [ErrOption], [ErrRefused], [ErrConnection] if no server replied within two seconds, or [ErrClosed]. After
+// [ErrConnection] it may have been set: the command is not sent again, because it may have been counted down since.
 func (l *Latch) Set(ctx context.Context, count int64) error {
 	if count < 0 {
 		return l.spec.fail("count must not be negative, not "+strconv.FormatInt(count, 10), ErrOption)
 	}
 	cmd := onKey("LATCH.SET", l.spec.keys[0], strconv.FormatInt(count, 10))
+	cmd.Once = true
 	if l.spec.lease > 0 {
 		cmd.Args = append(cmd.Args, "PX", millis(l.spec.lease))
 	}

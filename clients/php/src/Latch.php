@@ -20,17 +20,17 @@ final class Latch
 
     /**
      * Closes it, to be counted down `$count` times, whatever it was; with 0 it opens it. After `$lease` seconds it opens in
-     * any case.
+     * any case. After a lost connection it is not repeated, because it may have been counted down since.
      *
      * @throws LockError      if the server refuses
-     * @throws RedisException if the server cannot be reached
+     * @throws RedisException if there is no reply
      */
     public function set(int $count, ?float $lease = null): void
     {
         $count >= 0 || throw new InvalidArgumentException("count must not be negative, not $count");
         $lease === null || Lock::checkPositive('lease', $lease);
         $expiry = $lease === null ? [] : ['PX', Clock::milliseconds($lease)];
-        $this->connections->request($this->key, ['LATCH.SET', $this->key, $count, ...$expiry]);
+        $this->connections->request($this->key, ['LATCH.SET', $this->key, $count, ...$expiry], once: true);
     }
 
     /**

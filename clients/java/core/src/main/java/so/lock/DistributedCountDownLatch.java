@@ -20,7 +20,10 @@ public final class DistributedCountDownLatch {
         this.key = key;
     }
 
-    /** Sets the count, whatever it was; 0 opens the latch. It does not expire. */
+    /**
+     * Sets the count, whatever it was; 0 opens the latch. It does not expire. This is not sent again after a lost
+     * connection, because it may have been counted down since.
+     */
     public void set(long count) {
         set(count, List.of());
     }
@@ -34,7 +37,7 @@ public final class DistributedCountDownLatch {
         if (count < 0) {
             throw new IllegalArgumentException("count must not be negative, not " + count);
         }
-        query().send(Request.words(List.of(List.of("LATCH.SET", key, Long.toString(count)), lease)));
+        query().sendOnce(Request.words(List.of(List.of("LATCH.SET", key, Long.toString(count)), lease)));
     }
 
     /** {@link #countDown(long)} by 1. */
