@@ -17,3 +17,15 @@ test-client-go: $(MODULE) ## run the Go package's own tests, gofmt and go vet, w
 	@unformatted=$$(gofmt -l clients/go); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	set -e; for module in . goredis rueidis conformance; do (cd clients/go/$$module && go vet ./... && $(GO_TEST) ./...); done
 	cd clients/go/conformance && $(GO_TEST) lockso/goredis lockso/rueidis # with the versions of its go.mod, the newest
+
+# The adapters for frameworks need packages that nothing else needs, so that no other target builds them.
+GO_ADAPTERS = cd clients/go/gocron/test && export GOMODCACHE=$(CURDIR)/$(GO_CLIENT)/modules GOFLAGS=-modcacherw
+
+.PHONY: test-adapters-go
+test-adapters-go: $(MODULE) ## run the tests of the Go adapter for gocron (SERVER=redis-server)
+	@$(GO_ADAPTERS) && go vet lockso/gocron . && $(GO_TEST) -count=1 .
+
+# With the build for users, because the checking build asserts its invariants in each hand-off.
+.PHONY: bench-adapters-go
+bench-adapters-go: lock.so ## compare the Go adapter for gocron with gocron's own way to lock in Redis
+	@$(GO_ADAPTERS) && COMPARE=1 MODULE=$(abspath lock.so) go test -count=1 -v -run Comparison .
