@@ -29,7 +29,7 @@ type processes struct {
 	t        *testing.T
 	commands []*exec.Cmd
 
-	seen     int // how many of the events the test has waited for, or skipped
+	seen int // how many of the events the test has waited for, or skipped
 
 	mu     sync.Mutex
 	events []event

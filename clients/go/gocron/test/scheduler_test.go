@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/go-redsync/redsync/v4"
 	"github.com/redis/go-redis/v9"
 
 	"lockso"
@@ -75,7 +76,7 @@ func (s *scheduler) run() error {
 		option, inside = gocron.WithDistributedElector(elector), elector.Context
 		mode = append(mode, gocron.WithSingletonMode(gocron.LimitModeReschedule))
 	case "redsync":
-		option = gocron.WithDistributedLocker(newRedsyncLocker(rdb, s.Lease))
+		option = gocron.WithDistributedLocker(newRedsyncLocker(rdb, s.Lease, redsync.WithTries(1)))
 	default:
 		return errors.New("unknown kind " + s.Kind)
 	}
