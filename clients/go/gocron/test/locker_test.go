@@ -96,6 +96,24 @@ func TestAnotherSchedulersRunIsReportedToTheListener(t *testing.T) {
 	}
 }
 
+func TestASkippedRunDoesNotPreventTheNextOne(t *testing.T) {
+	one := gocronlock.NewLocker(newClient(t, servertest.Address), "next", 0)
+	two := gocronlock.NewLocker(newClient(t, servertest.Address), "next", 0)
+	lock, err := one.Lock(jobContext(t), "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := jobContext(t)
+	if _, err := two.Lock(ctx, "report"); !errors.Is(err, lockso.ErrNotAcquired) {
+		t.Error(err)
+	}
+	lock.Unlock(context.Background())
+	if lock, err = two.Lock(ctx, "report"); err != nil {
+		t.Fatal(err)
+	}
+	lock.Unlock(ctx)
+}
+
 func TestAJobDoesNotRunBesideItself(t *testing.T) {
 	locker := gocronlock.NewLocker(newClient(t, servertest.Address), "beside", 0)
 	ctx := jobContext(t)
