@@ -16,3 +16,23 @@ client-php: ## build the PHP package and its conformance runner
 test-client-php: client-php lock.so ## run the PHP package's own tests (SERVER=redis-server)
 	LOCK_SO_AUTOLOAD=$(PHP_BUILD)/vendor/autoload.php MODULE=$(CURDIR)/lock.so SERVER=$(or $(SERVER),redis-server) \
 	    phpunit --configuration clients/php/phpunit.xml --cache-result-file $(PHP_BUILD)/phpunit.cache
+
+# The adapters for frameworks need many packages of Debian, so that no other target downloads them. SUITE is the suite from
+# which PHP and the frameworks are. SYMFONY_LOCK_TESTS: clients/php/adapters/bootstrap.php.
+.PHONY: test-adapters-php bench-adapters-php
+
+PHP_SUITE      = $(or $(SUITE),sid)
+PHP_FRAMEWORKS = $(PHP_BUILD)/frameworks-$(PHP_SUITE)
+PHP_ADAPTERS   = LOCK_SO_AUTOLOAD=$(PHP_BUILD)/vendor/autoload.php SERVER=$(or $(SERVER),redis-server)
+
+test-adapters-php: client-php $(MODULE) ## run the tests of the PHP adapters for frameworks (SERVER=redis-server, SUITE=sid)
+	@clients/php/adapters/frameworks $(PHP_SUITE)
+	@cat $(PHP_FRAMEWORKS)/versions
+	$(PHP_ADAPTERS) MODULE=$(abspath $(MODULE)) $(PHP_FRAMEWORKS)/php $(PHP_FRAMEWORKS)/usr/bin/phpunit \
+	    --configuration clients/php/adapters/phpunit.xml $(PHPUNIT_ARGS)
+
+# With the build for users, because the checking build asserts its invariants in each hand-off.
+bench-adapters-php: client-php lock.so ## compare the PHP adapters with the frameworks' own locks on Redis (ROUNDS=100)
+	@clients/php/adapters/frameworks $(PHP_SUITE)
+	@cat $(PHP_FRAMEWORKS)/versions
+	$(PHP_ADAPTERS) MODULE=$(CURDIR)/lock.so $(PHP_FRAMEWORKS)/php clients/php/adapters/compare.php $(or $(ROUNDS),100)
