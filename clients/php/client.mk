@@ -18,7 +18,7 @@ test-client-php: client-php lock.so ## run the PHP package's own tests (SERVER=r
 	    phpunit --configuration clients/php/phpunit.xml --cache-result-file $(PHP_BUILD)/phpunit.cache
 
 # The adapters for frameworks need many packages of Debian, so that no other target downloads them. SUITE is the suite from
-# which PHP and the frameworks are. SYMFONY_LOCK_TESTS: clients/php/adapters/bootstrap.php.
+# which PHP and the frameworks are. SYMFONY_LOCK_TESTS, LARAVEL_TESTS: clients/php/adapters/bootstrap.php.
 .PHONY: test-adapters-php bench-adapters-php
 
 PHP_SUITE      = $(or $(SUITE),sid)

@@ -2,7 +2,7 @@
 
 // For the tests of the adapters. Needs these environment variables: LOCK_SO_AUTOLOAD (composer's autoload.php), MODULE
 // (lock.so), SERVER (the program); and Symfony's and Laravel's packages in the include path. SYMFONY_LOCK_TESTS: the folder
-// Tests of Symfony Lock's sources, whose tests are run too.
+// Tests of Symfony Lock's sources, whose tests are run too. LARAVEL_TESTS: the same of Laravel's sources, the folder tests.
 
 declare(strict_types=1);
 
@@ -26,6 +26,6 @@ spl_autoload_register(static function (string $class): void {
     }
 });
 
-foreach (['Symfony/Component/Lock', 'Illuminate/Cache', 'Illuminate/Redis', 'Illuminate/Container', 'Illuminate/Events'] as $package) {
+foreach (['Symfony/Component/Lock', 'Illuminate/Bus', 'Illuminate/Cache', 'Illuminate/Redis', 'Illuminate/Container', 'Illuminate/Events'] as $package) {
     require_once "$package/autoload.php";
 }
