@@ -15,6 +15,8 @@ spl_autoload_register(static function (string $class): void {
         'LockSo\\Laravel\\Tests\\' => __DIR__ . '/../laravel/tests',
         'LockSo\\Laravel\\' => __DIR__ . '/../laravel/src',
         'LockSo\\Adapters\\' => __DIR__,
+        'Illuminate\\Bus\\' => stream_resolve_include_path('Illuminate/Bus'),
+        'Illuminate\\Queue\\' => stream_resolve_include_path('Illuminate/Queue'),
         'Symfony\\Component\\Lock\\Tests\\' => getenv('SYMFONY_LOCK_TESTS'),
     ];
     foreach ($folders as $prefix => $folder) {
@@ -26,6 +28,6 @@ spl_autoload_register(static function (string $class): void {
     }
 });
 
-foreach (['Symfony/Component/Lock', 'Illuminate/Bus', 'Illuminate/Cache', 'Illuminate/Redis', 'Illuminate/Container', 'Illuminate/Events'] as $package) {
+foreach (['Symfony/Component/Lock', 'Illuminate/Cache', 'Illuminate/Redis', 'Illuminate/Container', 'Illuminate/Events'] as $package) {
     require_once "$package/autoload.php";
 }

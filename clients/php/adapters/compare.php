@@ -17,7 +17,9 @@ use Symfony\Component\Lock\Store\RedisStore;
 
 require __DIR__ . '/bootstrap.php';
 
+/** Seconds: the ttl of a lock whose holder is killed, and of the others. */
 const TTL = 5;
+const LONG = 300;
 const WAITERS = 10;
 
 /** A process with which this one exchanges lines. */
@@ -65,7 +67,7 @@ function handoff(callable $lock, int $rounds): float
 {
     $peer = new Peer(function (Peer $parent) use ($lock, $rounds): void {
         for ($i = 0; $i < $rounds; $i++) {
-            [$acquire, $release] = $lock();
+            [$acquire, $release] = $lock(LONG);
             $parent->read();
             $parent->say('waiting');
             $acquire();
@@ -75,7 +77,7 @@ function handoff(callable $lock, int $rounds): float
     });
     $times = [];
     for ($i = 0; $i < $rounds; $i++) {
-        [$acquire, $release] = $lock();
+        [$acquire, $release] = $lock(LONG);
         $acquire();
         $peer->say('wait');
         $peer->read();
@@ -93,12 +95,12 @@ function handoff(callable $lock, int $rounds): float
 /** Commands that one of several waiters sends in a second. */
 function commands(callable $lock, Redis $redis): float
 {
-    [$acquire, $release] = $lock();
+    [$acquire, $release] = $lock(LONG);
     $acquire();
     $peers = [];
     for ($i = 0; $i < WAITERS; $i++) {
         $peers[] = new Peer(function (Peer $parent) use ($lock): void {
-            [$acquire, $release] = $lock();
+            [$acquire, $release] = $lock(LONG);
             $parent->say('waiting');
             $acquire();
             $release();
@@ -125,13 +127,13 @@ function commands(callable $lock, Redis $redis): float
 function afterKill(callable $lock): float
 {
     $peer = new Peer(function (Peer $parent) use ($lock): void {
-        [$acquire] = $lock();
+        [$acquire] = $lock(TTL);
         $acquire();
         $parent->say('holding');
         sleep(60);
     });
     $peer->read();
-    [$acquire, $release] = $lock();
+    [$acquire, $release] = $lock(TTL);
     $killed = hrtime(true);
     $peer->kill();
     $acquire();
@@ -145,31 +147,31 @@ $redis = $server->client();
 $rounds = (int) ($argv[1] ?? 100);
 
 // Each process has its own store.
-$symfony = fn (callable $store) => function () use ($server, $store): array {
+$symfony = fn (callable $store) => function (int $ttl) use ($server, $store): array {
     static $stores = [];
     $stores[getmypid()] ??= $store($server->client());
-    $lock = (new LockFactory($stores[getmypid()]))->createLock('report', TTL);
+    $lock = (new LockFactory($stores[getmypid()]))->createLock('report', $ttl);
     return [fn () => $lock->acquire(true), fn () => $lock->release()];
 };
-$laravel = fn (callable $lock) => function () use ($server, $lock): array {
+$laravel = fn (callable $lock) => function (int $ttl) use ($server, $lock): array {
     static $pid = null;
     if ($pid !== getmypid()) {
         LaravelApplication::start($server->port);
         $pid = getmypid();
     }
-    $one = $lock();
+    $one = $lock($ttl);
     return [fn () => $one->block(100), fn () => $one->release()];
 };
 $competitors = [
     'Symfony RedisStore' => $symfony(fn (Redis $redis) => new RedisStore($redis)),
     'Symfony LockStore' => $symfony(fn (Redis $redis) => new LockStore($redis)),
     'Symfony LockStore, session' => $symfony(fn (Redis $redis) => new LockStore($redis, session: true)),
-    'Laravel RedisLock' => $laravel(fn () => Cache::store('redis')->lock('other', TTL)),
-    'Laravel DistributedLock' => $laravel(fn () => Cache::lock('report', TTL)),
-    'Laravel DistributedLock, session' => $laravel(fn () => Cache::lock('report', TTL)->with(session: true)),
+    'Laravel RedisLock' => $laravel(fn (int $ttl) => Cache::store('redis')->lock('other', $ttl)),
+    'Laravel DistributedLock' => $laravel(fn (int $ttl) => Cache::lock('report', $ttl)),
+    'Laravel DistributedLock, session' => $laravel(fn (int $ttl) => Cache::lock('report', $ttl)->with(session: true)),
 ];
 
-echo 'server ', $redis->info('server')['redis_version'], ', PHP ', PHP_VERSION, ', php-redis ', phpversion('redis'), ", $rounds hand-offs, ttl ", TTL, " s\n\n";
+echo 'server ', $redis->info('server')['redis_version'], ', PHP ', PHP_VERSION, ', php-redis ', phpversion('redis'), ", $rounds hand-offs; the ttl of a killed holder is ", TTL, " s\n\n";
 echo "| | release to grant, p50 | commands per second of each of ", WAITERS, " waiters | free after kill -9 |\n|---|---|---|---|\n";
 foreach ($competitors as $name => $lock) {
     $redis->flushAll();

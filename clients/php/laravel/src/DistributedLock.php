@@ -159,9 +159,9 @@ final class DistributedLock extends Lock
         return ($this->locks->lock($this->name)->info()->holders[0] ?? null)?->owner;
     }
 
-    private function lease(int $seconds): int
+    private function lease(mixed $seconds): int
     {
-        return $seconds > 0 ? $seconds : self::FOREVER;
+        return $seconds > 0 ? (int) ceil((float) $seconds) : self::FOREVER;
     }
 
     /** Acquires the package's lock. If that is not possible, it throws, or returns false. */

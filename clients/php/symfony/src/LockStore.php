@@ -186,7 +186,7 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
 
     private function lock(string $name, Mode $mode, bool $session): Lock
     {
-        $options = ['session' => $session, 'replicas' => $this->replicas, 'lease' => $this->initialTtl];
+        $options = ['replicas' => $this->replicas] + ($session ? ['session' => true] : ['lease' => $this->initialTtl]);
         return $mode === Mode::Read
             ? $this->locks->read($name, ...$options)
             : $this->locks->write($name, ...$options, fenced: $this->fenced);
