@@ -71,8 +71,10 @@ function handoff(callable $lock, int $rounds): float
             $parent->read();
             $parent->say('waiting');
             $acquire();
-            $parent->say(hrtime(true));
+            $granted = hrtime(true);
             $release();
+            // After the release, because the process is killed after its last line.
+            $parent->say($granted);
         }
     });
     $times = [];
@@ -108,7 +110,8 @@ function commands(callable $lock, Redis $redis): float
         });
     }
     array_map(fn (Peer $peer) => $peer->read(), $peers);
-    usleep(500_000);
+    // Until each has sent its first commands, on a busy machine too.
+    sleep(2);
     // Without those that scripts send.
     $sent = function () use ($redis): int {
         preg_match_all('/cmdstat_(?:evalsha|set|setnx|lock\.\w+):calls=(\d+)/', $redis->rawCommand('INFO', 'commandstats'), $found);
