@@ -17,9 +17,6 @@ use RuntimeException;
 
 final class DistributedLockTest extends LaravelTestCase
 {
-    /** The key of Cache::lock('report'). */
-    private const KEY = 'cache:report';
-
     public function testStoreIsLaravelsWithOtherLocks(): void
     {
         Cache::put('a', [1, 2], 60);
@@ -44,7 +41,7 @@ final class DistributedLockTest extends LaravelTestCase
             }
         });
         self::assertSame(200, $this->number('test:counter'));
-        self::assertNull($this->info(self::KEY), 'nothing is left');
+        self::assertNull($this->info($this->key()), 'nothing is left');
     }
 
     public function testLockOfACallbackWithoutSecondsEndsWithItsKilledProcess(): void
@@ -88,7 +85,7 @@ final class DistributedLockTest extends LaravelTestCase
                 $this->waitFor(fn () => $this->number('test:done') === 1, 'the process');
                 self::assertFalse(Cache::lock('report')->get());
                 Cache::lock('report')->forceRelease();
-                self::assertNull($this->info(self::KEY));
+                self::assertNull($this->info($this->key()));
                 $this->redis->del('test:done');
             }
         }
@@ -110,7 +107,7 @@ final class DistributedLockTest extends LaravelTestCase
                 $lock->refresh(100) && $lock->release() || throw new RuntimeException('it is not held');
             });
             $this->waitFor(fn () => $this->number('test:done') === 1, 'the process');
-            self::assertNull($this->info(self::KEY));
+            self::assertNull($this->info($this->key()));
             $this->redis->del('test:done');
         }
     }
@@ -131,7 +128,7 @@ final class DistributedLockTest extends LaravelTestCase
             self::assertEqualsWithDelta(1.2, $seconds, 0.3);
         }
         self::assertTrue($holder->release());
-        self::assertNull($this->info(self::KEY));
+        self::assertNull($this->info($this->key()));
     }
 
     public function testWaitersSendNoCommandsAndKeepTheirOrder(): void
@@ -165,7 +162,7 @@ final class DistributedLockTest extends LaravelTestCase
             } catch (RuntimeException $error) {
                 self::assertSame('failed', $error->getMessage());
             }
-            self::assertNull($this->info(self::KEY));
+            self::assertNull($this->info($this->key()));
             $lock = Cache::lock('report', $seconds);
             $lock->block(1, function () use ($lock): void {
                 self::assertFalse(Cache::lock('report')->get(fn () => self::fail('it is held')));
@@ -185,7 +182,7 @@ final class DistributedLockTest extends LaravelTestCase
             self::assertFalse($lock->release());
             self::assertTrue($lock->get(), 'again');
             self::assertTrue($lock->release());
-            self::assertNull($this->info(self::KEY));
+            self::assertNull($this->info($this->key()));
         }
     }
 
@@ -193,7 +190,7 @@ final class DistributedLockTest extends LaravelTestCase
     {
         $lock = Cache::lock('report', 60, 'mine');
         self::assertTrue($lock->block(1));
-        self::assertSame(['mine'], $this->owners(self::KEY));
+        self::assertSame(['mine'], $this->owners($this->key()));
         self::assertSame('made', Cache::lock('other', 60, 'mine')->block(1, fn () => 'made'));
         self::assertFalse(Cache::lock('report', 60, 'mine')->get(), 'as Laravel');
         $this->expectException(LockTimeoutException::class);
@@ -236,13 +233,13 @@ final class DistributedLockTest extends LaravelTestCase
         $lock = Cache::lock('report', 20);
         foreach ([fn () => $lock->get(), fn () => $lock->block(1)] as $acquire) {
             $acquire();
-            self::assertEqualsWithDelta(20_000, $this->redis->pttl(self::KEY), 10_000);
+            self::assertEqualsWithDelta(20_000, $this->redis->pttl($this->key()), 10_000);
             self::assertTrue($lock->refresh(100));
-            self::assertEqualsWithDelta(100_000, $this->redis->pttl(self::KEY), 10_000);
+            self::assertEqualsWithDelta(100_000, $this->redis->pttl($this->key()), 10_000);
             self::assertTrue($lock->refresh());
-            self::assertEqualsWithDelta(20_000, $this->redis->pttl(self::KEY), 10_000);
+            self::assertEqualsWithDelta(20_000, $this->redis->pttl($this->key()), 10_000);
             self::assertTrue($lock->refresh(0));
-            self::assertGreaterThan(86_400_000, $this->redis->pttl(self::KEY));
+            self::assertGreaterThan(86_400_000, $this->redis->pttl($this->key()));
             $lock->release();
         }
     }
@@ -256,7 +253,7 @@ final class DistributedLockTest extends LaravelTestCase
             self::assertGreaterThan($last, $lock->hold()->token);
             $last = $lock->hold()->token;
             unset($lock);
-            self::assertNull($this->info(self::KEY), 'it is released with its object');
+            self::assertNull($this->info($this->key()), 'it is released with its object');
         }
         $this->expectExceptionMessage('NOREPLICAS');
         Cache::lock('report')->with(replicas: [1, 0.1])->get();
@@ -264,7 +261,7 @@ final class DistributedLockTest extends LaravelTestCase
 
     public function testErrors(): void
     {
-        $this->redis->set(self::KEY, 'no lock');
+        $this->redis->set($this->key(), 'no lock');
         foreach ([fn () => Cache::lock('report')->get(), fn () => Cache::lock('report')->block(1)] as $acquire) {
             try {
                 $acquire();
@@ -282,14 +279,20 @@ final class DistributedLockTest extends LaravelTestCase
         try {
             $app->instance(Locks::class, Locks::on($server->client()));
             Cache::lock('report')->block(1, function () use ($server): void {
-                self::assertNull($this->info(self::KEY));
-                self::assertNotFalse($server->client()->rawCommand('LOCK.INFO', self::KEY));
+                self::assertNull($this->info($this->key()));
+                self::assertNotFalse($server->client()->rawCommand('LOCK.INFO', $this->key()));
             });
         } finally {
             $app->forgetInstance(Locks::class);
             $app['cache']->forgetDriver('locks');
             $server->stop();
         }
+    }
+
+    /** The key of Cache::lock('report'). Before Laravel 11 there is a colon after the prefix. */
+    private function key(): string
+    {
+        return Cache::getPrefix() . 'report';
     }
 
     /** A process that holds the lock: `$hold` is called with the work. */
