@@ -45,3 +45,24 @@ test-client-python-with: $(MODULE) ## run the Python package's own tests with ot
 	    [ -x $$venv/bin/mypy ] || { $$python -m venv $$venv; $$venv/bin/python -m pip install --quiet --disable-pip-version-check \
 	        --requirement tests/requirements.txt --requirement clients/python/requirements.txt; }; \
 	    MODULE=$(MODULE) $$venv/bin/python -m pytest clients/python/tests $(PYTEST_ARGS); done
+
+# The adapters: lock_so.decorator, and the distribution for Celery, in an environment that has Celery.
+PYTHON_ADAPTERS = build/clients/python-adapters
+
+$(PYTHON_ADAPTERS)/stamp: clients/python/celery/requirements.txt tests/requirements.txt
+	@tools/setup client-python
+	@rm -rf $(PYTHON_ADAPTERS)/venv && mkdir -p $(PYTHON_ADAPTERS)
+	@build/venv/bin/python -m venv $(PYTHON_ADAPTERS)/venv
+	@$(PYTHON_ADAPTERS)/venv/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --requirement tests/requirements.txt --requirement clients/python/celery/requirements.txt
+	@touch $@
+
+.PHONY: test-adapters-python
+test-adapters-python: $(PYTHON_ADAPTERS)/stamp $(MODULE) ## run the tests of the Python decorator and of the adapter for Celery (SERVER=redis-server)
+	MODULE=$(MODULE) $(PYTHON_ADAPTERS)/venv/bin/python -m pytest clients/python/tests/test_decorator.py $(PYTEST_ARGS)
+	MODULE=$(MODULE) $(PYTHON_ADAPTERS)/venv/bin/python -m pytest clients/python/celery/tests $(PYTEST_ARGS)
+
+# With the build for users, because the checking build asserts its invariants in each hand-off.
+.PHONY: bench-adapters-python
+bench-adapters-python: $(PYTHON_ADAPTERS)/stamp lock.so ## compare the Python adapters with redis-py's Lock and with RedBeat
+	MODULE=lock.so $(PYTHON_ADAPTERS)/venv/bin/python -m pytest -s clients/python/celery/tests/comparison.py $(PYTEST_ARGS)
