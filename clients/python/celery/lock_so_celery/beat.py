@@ -85,7 +85,7 @@ class LockedBeat:
         locks = self.locks or locks_of(self.app)  # type: ignore[attr-defined]
         lock = locks.lock(self.lock_key, **{"on_lost": _lost, **self.lock_options})
         try:
-            hold = lock.acquire(wait=0) if not self._is_standing_by else lock.acquire(wait=self.max_interval)
+            hold = lock.acquire(wait=self.max_interval if self._is_standing_by else min(1.0, self.max_interval))
         except NotAcquired as error:
             if not self._is_standing_by:
                 logger.info("beat: Standing by: %s", error)

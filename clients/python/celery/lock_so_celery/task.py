@@ -121,21 +121,21 @@ class LockedTask(Task):  # type: ignore[misc]
     def _acquire(self, request: Any, lock: Lock) -> Hold:
         """Raises Ignore, Reject or Retry, which end the handling of the message."""
         is_second = bool((request.delivery_info or {}).get("redelivered") or getattr(request, REDELIVERED, False))
+        headers = {**(request.headers or {}), **({REDELIVERED: True} if is_second else {})}
         try:
             hold = self._acquired(lock)
         except ModuleMissing:
             raise
         except NotAcquired as error:
             if self.lock_conflict == "wait":
-                raise self.retry(exc=error)
+                raise self.retry(exc=error, headers=headers)
             if self.lock_conflict == "skip" and not is_second and not isinstance(error, Unsure):
                 self._skip(request, error)
-            self._try_again(request, is_second, error)
+            self._try_again(request, headers, error)
         except (LockError, redis.RedisError) as error:
-            raise self.retry(exc=error)
-        if is_second and self._has_succeeded(request, hold):
-            _release(hold, self.name)
-            raise Ignore("an earlier delivery of this message has succeeded")
+            raise self.retry(exc=error, headers=headers)
+        if is_second:
+            self._check_result(request, headers, hold)
         return hold
 
     def _skip(self, request: Any, error: NotAcquired) -> NoReturn:
@@ -144,9 +144,8 @@ class LockedTask(Task):  # type: ignore[misc]
         self.backend.mark_as_revoked(request.id, str(error), request=request, store_result=store)
         raise Ignore(str(error))
 
-    def _try_again(self, request: Any, is_second: bool, error: NotAcquired) -> NoReturn:
+    def _try_again(self, request: Any, headers: Any, error: NotAcquired) -> NoReturn:
         """Not by retry(), which counts: a task's own retries are for its own errors."""
-        headers = {**(request.headers or {}), **({REDELIVERED: True} if is_second else {})}
         again = self.signature_from_request(request, countdown=self.lock_delay, retries=request.retries, headers=headers)
         try:
             again.apply_async()
@@ -154,14 +153,19 @@ class LockedTask(Task):  # type: ignore[misc]
             raise Reject(problem, requeue=True)
         raise Retry(exc=error, when=self.lock_delay, sig=again)
 
-    def _has_succeeded(self, request: Any, hold: Hold) -> bool:
+    def _check_result(self, request: Any, headers: Any, hold: Hold) -> None:
+        """Ends the handling of the message if its first run has succeeded."""
         try:
-            return bool(self.AsyncResult(request.id).state == SUCCESS)
+            if self.AsyncResult(request.id).state == SUCCESS:
+                raise Ignore("an earlier delivery of this message has succeeded")
         except NotImplementedError:  # there is no result backend
-            return False
+            pass
+        except Ignore:
+            _release(hold, self.name)
+            raise
         except Exception as error:
             _release(hold, self.name)
-            raise self.retry(exc=error)
+            raise self.retry(exc=error, headers=headers)
 
 
 def _release(hold: Hold, name: str) -> None:

@@ -61,7 +61,7 @@ class Program:
         return self.log_path.read_text(errors="replace")
 
     def wait_log(self, text):
-        wait_for(lambda: text in self.log() or self._popen.poll() is not None, 60, f"{text!r} in the log")
+        wait_for(lambda: text in self.log() or self.has_ended(), 60, f"{text!r} in the log")
         assert text in self.log(), self.log()
 
     def send(self, number):
@@ -69,9 +69,12 @@ class Program:
 
     def kill(self):
         """The whole group, as if its machine had failed."""
-        if self._popen.poll() is None:
+        if not self.has_ended():
             os.killpg(self.pid, signal.SIGKILL)
         return self.wait_end()
+
+    def has_ended(self):
+        return self._popen.poll() is not None
 
     def wait_end(self):
         return self._popen.wait(60)

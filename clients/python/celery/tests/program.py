@@ -5,6 +5,7 @@ import signal
 
 import redis
 from celery import Celery
+from redbeat import RedBeatScheduler
 
 from lock_so import Locks
 from lock_so_celery import LockedTask
@@ -27,6 +28,8 @@ app.conf.update(
     task_track_started=True,
     result_expires=3600,
     lock_so_url=os.environ.get("PROGRAM_LOCKS"),
+    beat_max_loop_interval=float(os.environ.get("PROGRAM_INTERVAL", 0)),
+    lock_so_beat_options={"session": True} if "PROGRAM_SESSION" in os.environ else None,
     beat_schedule={
         "often": {"task": "tick", "schedule": 0.2},
         "hourly": {"task": "hourly", "schedule": 3600.0},
@@ -102,10 +105,22 @@ def add(numbers, more=0):
     return more
 
 
+def may_stop():
+    if server.getdel("stop"):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
 class StopsItself(LockedScheduler):
     """A beat that is stopped at the worst moment: it has checked that it is active, and is about to send."""
 
     def apply_entry(self, entry, producer=None):
-        if server.getdel("stop"):
-            os.kill(os.getpid(), signal.SIGSTOP)
+        may_stop()
         super().apply_entry(entry, producer)
+
+
+class StopsItselfRed(RedBeatScheduler):
+    """The same with RedBeat, for the comparison."""
+
+    def apply_async(self, entry, **words):
+        may_stop()
+        return super().apply_async(entry, **words)
