@@ -137,6 +137,7 @@ def test_a_loss_is_noticed_by_a_function(server, locks):
 
     @locked(locks.lock("k", on_lost=lambda hold: lost.set()))
     def work(error=None):
+        lost.clear()
         server.control.execute_command("LOCK.FORCE", "k")
         assert lost.wait(20) and current_hold().is_lost
         if error:

@@ -87,6 +87,8 @@ class LockedBeat:
         try:
             hold = lock.acquire(wait=self.max_interval if self._is_standing_by else min(1.0, self.max_interval))
         except NotAcquired as error:
+            if error.__cause__:  # the server did not respond
+                raise
             if not self._is_standing_by:
                 logger.info("beat: Standing by: %s", error)
             self._is_standing_by = True
