@@ -23,7 +23,7 @@ def examples(path, kind="python"):
 
 README, PAGE = PACKAGE / "README.md", TOP / "docs" / "clients" / "python.md"
 OUTPUT = {
-    README: ["working\ntoken True\n", "working False\n", "a try\n", "True\norder 17 1\n", "2\nTrue\n"],
+    README: ["working\ntoken True\n", "working False\n", "paid 5 True\n", "a try\n", "True\norder 17 1\n", "2\nTrue\n"],
     PAGE: ["working\n", "working\n"],
 }
 NUMBERED = [(path, number) for path, outputs in OUTPUT.items() for number in range(len(outputs))]
