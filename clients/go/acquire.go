@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // acquisition is one request for a lock, with an owner of its own, until it is granted, refused or given up; or a wait for

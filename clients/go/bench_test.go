@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // nothing replies at once, so that a benchmark measures the package alone.

@@ -1,6 +1,6 @@
 // Package lockso provides distributed locks on a Redis or Valkey server that has loaded the module lock.so.
 //
-// The packages lockso/goredis and lockso/rueidis create a [Client]. It creates locks; an acquired lock is a [Hold]:
+// The packages goredis and rueidis create a [Client]. It creates locks; an acquired lock is a [Hold]:
 //
 //	client, err := goredis.New(rdb) // rdb is a *redis.Client, of a server or of Sentinel, or a *redis.ClusterClient
 //	lock := client.Lock("report", lockso.Lease(10*time.Second))
@@ -26,7 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 const (
@@ -91,7 +91,7 @@ func Logger(log *slog.Logger) ClientOption { return clientOption(func(c *core) {
 // of go-redis that NewFailoverClient made, whose options do not contain it.
 func ServerName(name string) ClientOption { return clientOption(func(c *core) { c.name = name }) }
 
-// New is for the packages lockso/goredis and lockso/rueidis. Close, or an error, closes the connections. connected means
+// New is for the packages goredis and rueidis. Close, or an error, closes the connections. connected means
 // that one has succeeded already.
 func New(backend transport.Backend, connected bool, options ...ClientOption) (*Client, error) {
 	c := &core{

@@ -16,7 +16,7 @@ $(GO_CLIENT)/runner: $(GO_FILES)
 test-client-go: $(MODULE) ## run the Go package's own tests, gofmt and go vet, with the oldest and newest libraries
 	@unformatted=$$(gofmt -l clients/go); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	set -e; for module in . goredis rueidis conformance; do (cd clients/go/$$module && go vet ./... && $(GO_TEST) ./...); done
-	cd clients/go/conformance && $(GO_TEST) lockso/goredis lockso/rueidis # with the versions of its go.mod, the newest
+	cd clients/go/conformance && $(GO_TEST) lock-so.invalid/lock-so/clients/go/goredis lock-so.invalid/lock-so/clients/go/rueidis # with the versions of its go.mod, the newest
 
 # The adapters for frameworks need packages that nothing else needs, so that no other target builds them.
 GO_ADAPTERS = cd clients/go/gocron/test && export GOMODCACHE=$(CURDIR)/$(GO_CLIENT)/modules GOFLAGS=-modcacherw

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // Job is a value that was delivered, for the handler of [DelayedQueue.Consume].

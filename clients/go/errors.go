@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // The kinds of errors, for errors.Is. Every error of this package is an [Error], and one of these. In a switch, test

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // anOwner is what an owner looks like. No other argument does.

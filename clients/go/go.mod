@@ -1,3 +1,3 @@
-module lockso
+module lock-so.invalid/lock-so/clients/go
 
 go 1.24.0

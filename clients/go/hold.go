@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // hold is what the background work of a hold refers to.

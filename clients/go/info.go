@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // LockInfo is who holds a lock, and who waits for it, of all its keys.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // Latch lets any number of clients wait until something has been done a number of times. It is open when nothing is left

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // DelayedQueue is a list to which the server pushes values when their time has come. Many goroutines may use it at once.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // quorum is the hold of a RedLock, and each round to get one, with an owner of its own.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // RedLock makes locks that are held on a majority of independent servers, so that they are available while any minority of

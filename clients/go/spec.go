@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // spec describes a lock: the command that acquires it, its keys and its options.

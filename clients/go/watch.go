@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // unwatched is for how long after it was requested a watch does not begin.

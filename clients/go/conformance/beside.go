@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"lockso"
+	lockso "lock-so.invalid/lock-so/clients/go"
 )
 
 // What a lock can do besides locking, and re-entry.

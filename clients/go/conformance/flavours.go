@@ -10,9 +10,9 @@ import (
 	goredisv9 "github.com/redis/go-redis/v9"
 	rueidisv1 "github.com/redis/rueidis"
 
-	"lockso"
-	"lockso/goredis"
-	"lockso/rueidis"
+	lockso "lock-so.invalid/lock-so/clients/go"
+	"lock-so.invalid/lock-so/clients/go/goredis"
+	"lock-so.invalid/lock-so/clients/go/rueidis"
 )
 
 // user is the user's own client, of either library, used in the ordinary way.

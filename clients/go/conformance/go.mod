@@ -1,13 +1,13 @@
-module lockso/conformance
+module lock-so.invalid/lock-so/clients/go/conformance
 
 go 1.26.0
 
 require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	lockso v0.0.0
-	lockso/goredis v0.0.0
-	lockso/rueidis v0.0.0
+	lock-so.invalid/lock-so/clients/go v0.1.0
+	lock-so.invalid/lock-so/clients/go/goredis v0.1.0
+	lock-so.invalid/lock-so/clients/go/rueidis v0.1.0
 )
 
 require (
@@ -17,7 +17,7 @@ require (
 )
 
 replace (
-	lockso => ../
-	lockso/goredis => ../goredis
-	lockso/rueidis => ../rueidis
+	lock-so.invalid/lock-so/clients/go => ../
+	lock-so.invalid/lock-so/clients/go/goredis => ../goredis
+	lock-so.invalid/lock-so/clients/go/rueidis => ../rueidis
 )

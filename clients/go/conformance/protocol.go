@@ -10,7 +10,7 @@ import (
 	"os"
 	"sync"
 
-	"lockso"
+	lockso "lock-so.invalid/lock-so/clients/go"
 )
 
 // request has the fields of all requests; clients/conformance/README.md describes them.

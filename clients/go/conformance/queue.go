@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"lockso"
+	lockso "lock-so.invalid/lock-so/clients/go"
 )
 
 // Latches and delayed queues.

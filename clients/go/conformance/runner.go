@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockso"
+	lockso "lock-so.invalid/lock-so/clients/go"
 )
 
 // connection is the result of a connect.

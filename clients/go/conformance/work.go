@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockso"
+	lockso "lock-so.invalid/lock-so/clients/go"
 )
 
 // count runs workers that increment a counter, which only the lock protects.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"lockso"
-	"lockso/internal/servertest"
-	"lockso/internal/transport"
+	lockso "lock-so.invalid/lock-so/clients/go"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 func background(t *testing.T) context.Context {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"lockso"
-	"lockso/goredis"
-	"lockso/internal/servertest"
+	lockso "lock-so.invalid/lock-so/clients/go"
+	"lock-so.invalid/lock-so/clients/go/goredis"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
 func TestMain(m *testing.M) { servertest.Run(m) }

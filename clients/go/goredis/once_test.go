@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"lockso/internal/servertest"
-	"lockso/internal/transport"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 func TestACommandIsSentOnce(t *testing.T) {

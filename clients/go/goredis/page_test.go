@@ -12,15 +12,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"lockso"
-	"lockso/goredis"
-	"lockso/internal/servertest"
+	lockso "lock-so.invalid/lock-so/clients/go"
+	"lock-so.invalid/lock-so/clients/go/goredis"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
 func readme(ctx context.Context, work func(context.Context) error) error {
 	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address}) // or NewFailoverClient, NewClusterClient
 	defer rdb.Close()
-	client, err := goredis.New(rdb) // "lockso/goredis"; it takes the settings, not the connections
+	client, err := goredis.New(rdb) // takes the settings, not the connections
 	if err != nil {
 		return err
 	}

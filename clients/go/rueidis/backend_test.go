@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"lockso"
-	"lockso/internal/servertest"
-	"lockso/internal/transport"
+	lockso "lock-so.invalid/lock-so/clients/go"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // slowTo returns options with which connections that are made while slow is true do not respond, until close is called.

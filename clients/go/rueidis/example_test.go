@@ -8,9 +8,9 @@ import (
 
 	rueidisv1 "github.com/redis/rueidis"
 
-	"lockso"
-	"lockso/internal/servertest"
-	"lockso/rueidis"
+	lockso "lock-so.invalid/lock-so/clients/go"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go/rueidis"
 )
 
 func connect() *lockso.Client {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"lockso/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
 func Example_withoutThePackage() {

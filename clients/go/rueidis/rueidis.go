@@ -16,8 +16,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"lockso"
-	"lockso/internal/transport"
+	lockso "lock-so.invalid/lock-so/clients/go"
+	"lock-so.invalid/lock-so/clients/go/internal/transport"
 )
 
 // New creates a client for locks with the options of the user's own rueidis.Client: of a server, a cluster or Sentinel.
