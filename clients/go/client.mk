@@ -23,7 +23,7 @@ GO_ADAPTERS = cd clients/go/gocron/test && export GOMODCACHE=$(CURDIR)/$(GO_CLIE
 
 .PHONY: test-adapters-go
 test-adapters-go: $(MODULE) ## run the tests of the Go adapter for gocron (SERVER=redis-server)
-	@$(GO_ADAPTERS) && go vet lockso/gocron . && $(GO_TEST) -count=1 .
+	@$(GO_ADAPTERS) && go vet lock-so.invalid/lock-so/clients/go/gocron . && $(GO_TEST) -count=1 .
 
 # With the build for users, because the checking build asserts its invariants in each hand-off.
 .PHONY: bench-adapters-go

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
-	"lockso"
+	"lock-so.invalid/lock-so/clients/go"
 )
 
 // How long the elector waits after an error before it tries again.

@@ -1,10 +1,10 @@
-module lockso/gocron
+module lock-so.invalid/lock-so/clients/go/gocron
 
 go 1.24.0
 
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
-	lockso v0.0.0
+	lock-so.invalid/lock-so/clients/go v0.1.0
 )
 
 require (
@@ -13,4 +13,4 @@ require (
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 )
 
-replace lockso => ../
+replace lock-so.invalid/lock-so/clients/go => ../

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"lockso"
+	"lock-so.invalid/lock-so/clients/go"
 )
 
 var (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
-	"lockso"
+	"lock-so.invalid/lock-so/clients/go"
 )
 
 // How long a server that does not reply is tried before a run is skipped.

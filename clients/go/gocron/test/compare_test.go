@@ -13,9 +13,9 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	"github.com/redis/go-redis/v9"
 
-	"lockso"
-	gocronlock "lockso/gocron"
-	"lockso/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go"
+	gocronlock "lock-so.invalid/lock-so/clients/go/gocron"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
 const (

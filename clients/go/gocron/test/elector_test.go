@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"lockso"
-	gocronlock "lockso/gocron"
-	"lockso/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go"
+	gocronlock "lock-so.invalid/lock-so/clients/go/gocron"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
 func newElector(t *testing.T, key string, settle time.Duration, options ...lockso.Option) *gocronlock.Elector {

@@ -1,4 +1,4 @@
-module lockso/gocron/test
+module lock-so.invalid/lock-so/clients/go/gocron/test
 
 go 1.26.0
 
@@ -7,9 +7,9 @@ require (
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/google/uuid v1.6.0
 	github.com/redis/go-redis/v9 v9.23.0
-	lockso v0.0.0
-	lockso/gocron v0.0.0
-	lockso/goredis v0.0.0
+	lock-so.invalid/lock-so/clients/go v0.1.0
+	lock-so.invalid/lock-so/clients/go/gocron v0.1.0
+	lock-so.invalid/lock-so/clients/go/goredis v0.1.0
 )
 
 require (
@@ -21,7 +21,7 @@ require (
 )
 
 replace (
-	lockso => ../../
-	lockso/gocron => ../
-	lockso/goredis => ../../goredis
+	lock-so.invalid/lock-so/clients/go => ../../
+	lock-so.invalid/lock-so/clients/go/gocron => ../
+	lock-so.invalid/lock-so/clients/go/goredis => ../../goredis
 )

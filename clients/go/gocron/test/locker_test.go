@@ -15,10 +15,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"lockso"
-	gocronlock "lockso/gocron"
-	"lockso/goredis"
-	"lockso/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go"
+	gocronlock "lock-so.invalid/lock-so/clients/go/gocron"
+	"lock-so.invalid/lock-so/clients/go/goredis"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
 func newClient(t *testing.T, address string) *lockso.Client {

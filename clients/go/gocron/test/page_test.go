@@ -13,10 +13,10 @@ import (
 	"github.com/go-co-op/gocron/v2"
 	"github.com/redis/go-redis/v9"
 
-	"lockso"
-	gocronlock "lockso/gocron"
-	"lockso/goredis"
-	"lockso/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go"
+	gocronlock "lock-so.invalid/lock-so/clients/go/gocron"
+	"lock-so.invalid/lock-so/clients/go/goredis"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
 func readme(work func(context.Context) error) error {

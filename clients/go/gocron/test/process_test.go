@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"lockso/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
 // event is what a process has written: "run" with the number of the tick, "lost" with whether it was the lock, or "end".

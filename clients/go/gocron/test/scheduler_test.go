@@ -1,4 +1,4 @@
-// Package test has the tests of lockso/gocron, so that it does not require what only its tests need.
+// Package test has the tests of the adapter, so that it does not require what only its tests need.
 package test
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	"github.com/redis/go-redis/v9"
 
-	"lockso"
-	gocronlock "lockso/gocron"
-	"lockso/goredis"
-	"lockso/internal/servertest"
+	"lock-so.invalid/lock-so/clients/go"
+	gocronlock "lock-so.invalid/lock-so/clients/go/gocron"
+	"lock-so.invalid/lock-so/clients/go/goredis"
+	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
 func TestMain(m *testing.M) {
