@@ -252,7 +252,7 @@ subjects: ## check that the subjects of commits are at most 72 characters long
 words: ## check that no word of the old vocabulary comes back: tools/words.list
 	@tools/check-words
 
-versions: ## check that all manifests have the version of the file VERSION
+versions: ## check that all manifests have the version of the file VERSION and the address of the file REPOSITORY
 	@tools/check-version
 
 format-check: ## check the format of the source
