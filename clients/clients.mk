@@ -9,7 +9,7 @@ CONFORM    = LANGUAGES='$(LANGUAGES)' FLAVOURS='$(FLAVOURS)' MODULE=$(MODULE) bu
 
 STEADY     = PYTHONPATH=tests/integration build/venv/bin/python -m harness.steady
 
-.PHONY: clients test-clients conformance handoff $(LANGUAGES:%=client-%) $(LANGUAGES:%=test-client-%)
+.PHONY: clients test-clients conformance handoff packages check-packages $(LANGUAGES:%=client-%) $(LANGUAGES:%=test-client-%)
 
 clients: ## build the client packages and their runners (LANGUAGES="python go")
 	@tools/setup test $(LANGUAGES:%=client-%)
@@ -26,5 +26,11 @@ conformance: clients $(MODULE) ## run only the conformance suite, also on anothe
 handoff: MODULE = lock.so
 handoff: clients lock.so ## measure hand-offs by the client packages, compared with their libraries' BLPOP (LANGUAGES=, FLAVOURS=, HANDOFF_ROUNDS=400)
 	$(CONFORM) -s --handoff $(HANDOFF_ROUNDS)
+
+packages: ## make the client packages of the last commit, as their registries take them, in build/packages (LANGUAGES=)
+	@tools/make-packages $(LANGUAGES)
+
+check-packages: lock.so packages ## install each of them in an empty project, and run a program with it there (LANGUAGES=)
+	@tools/check-packages $(LANGUAGES)
 
 include $(wildcard clients/*/client.mk)
