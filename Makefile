@@ -38,6 +38,7 @@ BENCH_OBJECTS = $(BENCH_SOURCES:bench/%.c=build/bench/%.o)
 C_FILES      = $(wildcard module/*/*.[ch] tests/paths/*.c tests/fuzz/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch] bench/*/*.[ch] \
                           lockctl/*.[ch] lockctl/*/*.[ch])
 LOCKCTL      = build/lockctl/lockctl
+LOCKCTL_STATIC = build/dist/lockctl-$(VERSION)-linux-$(shell uname -m)
 LOCKCTL_SOURCES = $(wildcard lockctl/*.c lockctl/*/*.c)
 LOCKCTL_OBJECTS = $(LOCKCTL_SOURCES:lockctl/%.c=build/lockctl/%.o)
 PREFIX      ?= /usr/local
@@ -57,7 +58,7 @@ export PATH := $(PATH):$(CURDIR)/build/servers
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words versions format format-check tidy cppcheck shellcheck layers \
+.PHONY: all compiler lockctl lockctl-static install uninstall test-lockctl picture run test test-all unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words versions format format-check tidy cppcheck shellcheck layers \
         header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field dist deb check-deb rpm redis-software clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -114,6 +115,16 @@ lockctl: ## build lockctl, the command line program: build/lockctl/lockctl
 
 $(LOCKCTL): $(LOCKCTL_OBJECTS)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(LOCKCTL_OBJECTS) $$(cat build/hiredis/libs) -levent_core -ljansson -lncursesw
+
+lockctl-static: ## build lockctl without shared libraries, for other Linux machines with this processor, in build/dist
+	@tools/setup lockctl
+	@$(MAKE) --no-print-directory $(LOCKCTL_STATIC)
+	@echo $(LOCKCTL_STATIC)
+
+$(LOCKCTL_STATIC): $(LOCKCTL_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -static-pie -s -o $@ $(LOCKCTL_OBJECTS) $$(cat build/hiredis/libs) \
+	    $$(pkg-config --static --libs libssl libevent_core jansson ncursesw)
 
 build/lockctl/%.o: lockctl/%.c build/lockctl/flags
 	@mkdir -p $(@D)
@@ -203,9 +214,9 @@ integration: $(MODULE) ## run the integration tests with the checking build (TES
 	@tools/setup test
 	MODULE=$(MODULE) $(PYTEST)
 
-test-lockctl: $(MODULE) lockctl ## run the tests of lockctl (PYTEST_ARGS=; --valgrind: with every lockctl under Valgrind)
+test-lockctl: $(MODULE) lockctl ## run the tests of lockctl (TESTED_LOCKCTL=: another one; PYTEST_ARGS=; --valgrind: with every lockctl under Valgrind)
 	@tools/setup test-lockctl
-	MODULE=$(MODULE) build/venv/bin/python -m pytest tests/lockctl -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
+	$(if $(TESTED_LOCKCTL),LOCKCTL=$(TESTED_LOCKCTL)) MODULE=$(MODULE) build/venv/bin/python -m pytest tests/lockctl -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
 picture: lock.so lockctl ## regenerate docs/lockctl-top.svg
 	@tools/setup test-lockctl
