@@ -58,7 +58,7 @@ export PATH := $(PATH):$(CURDIR)/build/servers
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all compiler lockctl lockctl-static install uninstall test-lockctl picture run test test-all unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words versions format format-check tidy cppcheck shellcheck layers \
+.PHONY: all compiler lockctl lockctl-static install uninstall test-lockctl picture run test test-all release-check unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words versions format format-check tidy cppcheck shellcheck layers \
         header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field dist deb check-deb check-image rpm redis-software clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -151,6 +151,7 @@ check-deb: ## make the packages on fresh machines, install, upgrade and remove t
 
 check-image: ## make the images of packaging/Containerfile, run them, and packaging/compose.yaml with them, as root
 	@tools/check-image
+
 rpm: ## check the RPM spec, and make packages with it in build/rpm (not tried on a system with RPM)
 	@tools/make-rpm
 
@@ -164,6 +165,9 @@ test: unit integration ## run the module's tests
 
 test-all: ## run everything, including all of what .ci/run runs only a part of: hours
 	.ci/run all
+
+release-check: ## run what must pass before a release, test-all too: hours, as root (STEPS="check-packages check-image")
+	@tools/release-check $(STEPS)
 
 unit: ## run the unit tests, under AddressSanitizer and UBSan
 	@tools/setup test
