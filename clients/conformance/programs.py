@@ -79,9 +79,10 @@ class Lock:
 
     def ended(self):
         """The Hold of a program that has released it or was killed; nothing if there was none."""
-        holds, self._holds = self._holds, False
-        times = self._asked, self._since, self._until, time.monotonic_ns()
-        return [Hold(self.owner, self._token, *times)] if holds else []
+        if not self._holds:
+            return []
+        self._holds = False
+        return [Hold(self.owner, self._token, self._asked, self._since, self._until, time.monotonic_ns())]
 
 
 class ProgramTorment(Torment):

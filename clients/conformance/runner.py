@@ -128,7 +128,8 @@ class Runner:
         os.killpg(self._process.pid, number)
 
     def kill(self):
-        self.signal(signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # another thread has just killed it
+            self.signal(signal.SIGKILL)
         self._process.wait()
 
     def quit(self):
