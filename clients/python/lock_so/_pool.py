@@ -61,6 +61,7 @@ class Server:
     def __init__(self) -> None:
         self.idle: Deque[Tuple[Any, float]] = deque()  # since when
         self.short: Set[Link] = set()  # the short commands that use a connection, or open one
+        self.opening: Set[Any] = set()  # the connections that are being opened, also those that nobody waits for any more
         self.waiting: Deque[Any] = deque()  # the events of those that wait for one
         self.checked = 0.0
 
@@ -281,7 +282,7 @@ class Pool:
                         return found[0]
                     self.disconnect(found[0])
                     continue
-                if error is None and (not link.is_short or len(server.short - {link}) < SHORT):
+                if error is None and (not link.is_short or max(len(server.short - {link}), len(server.opening)) < SHORT):
                     if link.is_short:
                         server.short.add(link)
                     try:

@@ -53,17 +53,21 @@ class _Pool(Pool):
                 opening.set_result(self.opened(connection))
             except futures.InvalidStateError:
                 self.give(connection, server)
-                self.wake(server)
             except BaseException as error:
                 if connection is not None:
                     connection.disconnect()
                 if not opening.done():
                     opening.set_exception(error)
+            finally:
+                server.opening.discard(opening)
+                self.wake(server)
 
         step.link.opening = opening
+        server.opening.add(opening)
         try:
             _start(work)
         except RuntimeError as error:
+            server.opening.discard(opening)
             raise library.ConnectionError(str(error)) from error
         try:
             return opening.result(max(0.0, limit))

@@ -60,7 +60,14 @@ class _Pool(Pool):
         limit, server = step.until - time.monotonic(), self.server(step.place)
         opening = asyncio.ensure_future(self._open(self.new(step.place)))
         self._opening.add(opening)
-        opening.add_done_callback(self._opening.discard)
+        server.opening.add(opening)
+
+        def ended(_: Any) -> None:
+            self._opening.discard(opening)
+            server.opening.discard(opening)
+            self.wake(server)
+
+        opening.add_done_callback(ended)
         try:
             done, _ = await asyncio.wait({opening}, timeout=max(0.0, limit))
         except asyncio.CancelledError:

@@ -138,6 +138,21 @@ def test_a_silent_server(three, do):
     wait_for(lambda: three.owners() == [[]] * 3, 20, "nothing to be left")
 
 
+def test_a_silent_server_costs_a_limited_number_of_connections(three, do):
+    do(do(three.redlock.lock("other").acquire()).release())
+    server = three.locks[0]._shared.pool.server(None)
+    os.kill(three.servers[0].pid, signal.SIGSTOP)
+    try:
+        end, most = time.monotonic() + 3, 0
+        while time.monotonic() < end:
+            do(do(three.redlock.lock("k", lease=1).acquire(wait=20)).release())
+            most = max(most, len(server.opening))
+    finally:
+        os.kill(three.servers[0].pid, signal.SIGCONT)
+    assert 8 < most <= 40, most
+    wait_for(lambda: three.owners() == [[]] * 3 and not server.opening, 20, "nothing to be left")
+
+
 def test_a_server_that_has_lost_it_grants_it_again(three, do):
     hold = do(three.redlock.lock("k", lease=scaled(1)).acquire())
     for number in (0, 1, 2, 0, 1):
