@@ -43,7 +43,7 @@ class _Pool(Pool):
     def open(self, step: Open) -> Any:
         """In a thread of its own, because name resolution, TLS and Sentinels have no deadline."""
         opening: futures.Future[Any] = futures.Future()
-        server, limit = self.server(step.place), step.until - time.monotonic()
+        server, limit = self.server(step.place), max(0.0, step.until - time.monotonic())
 
         def work() -> None:
             connection = None
@@ -70,7 +70,7 @@ class _Pool(Pool):
             server.opening.discard(opening)
             raise library.ConnectionError(str(error)) from error
         try:
-            return opening.result(max(0.0, limit))
+            return opening.result(limit)
         except futures.CancelledError:
             raise Closed() from None
         except futures.TimeoutError:
@@ -99,9 +99,9 @@ class _Pool(Pool):
 
 
 def _exchange(step: Exchange) -> Any:
-    connection, limit = step.connection, step.until - time.monotonic()
+    connection, limit = step.connection, max(0.0, step.until - time.monotonic())
     connection.send_command(*step.words)
-    if not connection.can_read(max(0.0, limit)):
+    if not connection.can_read(limit):
         raise library.TimeoutError(f"no reply to {step.words[0]} within {limit:.3g} s")
     # For a server that stops in the middle of a reply.
     connection._sock.settimeout(max(0.01, min(MARGIN, step.until - time.monotonic())))

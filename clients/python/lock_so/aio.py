@@ -57,7 +57,7 @@ class _Pool(Pool):
                 pass  # the loop has ended
 
     async def open(self, step: Open) -> Any:
-        limit, server = step.until - time.monotonic(), self.server(step.place)
+        limit, server = max(0.0, step.until - time.monotonic()), self.server(step.place)
         opening = asyncio.ensure_future(self._open(self.new(step.place)))
         self._opening.add(opening)
         server.opening.add(opening)
@@ -69,7 +69,7 @@ class _Pool(Pool):
 
         opening.add_done_callback(ended)
         try:
-            done, _ = await asyncio.wait({opening}, timeout=max(0.0, limit))
+            done, _ = await asyncio.wait({opening}, timeout=limit)
         except asyncio.CancelledError:
             opening.add_done_callback(lambda late: self._opened_late(late, server))
             raise
@@ -120,7 +120,7 @@ class _Pool(Pool):
 
 async def _exchange(step: Exchange) -> Any:
     # wait_for() creates a task, which runs later than the reply could be read.
-    limit = step.until - time.monotonic()
+    limit = max(0.0, step.until - time.monotonic())
     try:
         async with timeout(limit):
             await step.connection.send_command(*step.words)
