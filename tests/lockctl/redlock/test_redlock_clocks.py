@@ -34,11 +34,13 @@ def twice_as_fast(make_ring, monkeypatch):
                     ring.start(number)
                 except ServerDied as error:
                     pytest.skip("this server does not start under faketime: " + " ".join(str(error).split())[-200:])
-            runs = ring.servers[number]
-            before, began = runs.now_ms(), ring.servers[-1].now_ms()
-            ring.let_pass(200, -1)
-            speed = (runs.now_ms() - before) / (ring.servers[-1].now_ms() - began)
-            assert 1.5 < speed < 2.5, f"its clock runs {speed} times as fast"
+            # On a busy machine the program may be stalled between two readings.
+            wait_for(lambda: 1.5 < speed(ring, ring.servers[number]) < 2.5, scaled(10), "a clock that runs twice as fast")
+
+    def speed(ring, server):
+        before, began = server.now_ms(), ring.servers[-1].now_ms()
+        ring.let_pass(200, -1)
+        return (server.now_ms() - before) / (ring.servers[-1].now_ms() - began)
 
     return start
 
