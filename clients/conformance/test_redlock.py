@@ -1,5 +1,6 @@
 """Several programs of a language acquire one RedLock while servers fail; the history checker of tests/torture verifies
-that no two relied on it at the same time. With REDLOCK_KEYS they acquire so many, in many short holds.
+that no two relied on it at the same time. REDLOCK_KEYS is the number of locks that
+they acquire at the same time; with more than one most holds are short.
 
     REDLOCK_SECONDS=600 LOCK_SEED=7 build/venv/bin/python -m pytest clients/conformance/test_redlock.py --languages go -s
 """

@@ -31,7 +31,7 @@ def tasks(server, monkeypatch):
 
 
 def begun(server, number):
-    """Waits until so many runs have begun, and returns their labels and processes."""
+    """Waits until this number of runs have begun, and returns their labels and processes."""
     wait_for(lambda: server.control.llen("begun") >= number, 20, f"{number} runs to begin")
     found = [one.split(":") for one in server.control.lrange("begun", 0, -1)]
     assert len(found) == number, found
