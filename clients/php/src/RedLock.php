@@ -51,8 +51,9 @@ final class RedLock
         $until = Clock::now() + $timeout;
         $owing = fn () => array_filter($this->servers(), fn (RedLockServer $server) => $server->owes());
         while ($owing() !== [] && ($left = $until - Clock::now()) > 0) {
-            $this->connect($until);
-            $this->pump(Clock::now() + min(0.1, $left), fn () => $owing() === []);
+            $slice = Clock::now() + min(0.1, $left);
+            $this->connect($slice);
+            $this->pump($slice, fn () => $owing() === []);
         }
         array_map(fn (RedLockServer $server) => $server->disconnect(), $this->servers());
     }
@@ -91,7 +92,7 @@ final class RedLock
         return $this->servers;
     }
 
-    /** Connects to the servers to which there is no connection, until `$until` (by Clock) at most. @internal */
+    /** Connects to the servers to which there is no connection, and makes all ready, until `$until` (by Clock) at most. @internal */
     public function connect(float $until): void
     {
         $servers = $this->servers();
@@ -102,6 +103,11 @@ final class RedLock
         $opened = array_filter($servers, fn (RedLockServer $server) => $server->stream() === null);
         array_map(fn (RedLockServer $server) => $server->connect(), $servers);
         $this->pump($until, fn () => array_filter($opened, fn (RedLockServer $server) => !$server->isSettled()) === []);
+        // The last round may have ended before the replies to its releases; until then a server gets no request.
+        $ready = fn (): int => count(array_filter($servers, fn (RedLockServer $server) => $server->isReady()));
+        $open = fn (): int => count(array_filter($servers, fn (RedLockServer $server) => $server->stream() !== null));
+        $this->pump($until, fn () => $ready() >= min($this->majority(), $open()));
+        $this->pump(min($until, Clock::now() + RedLockLock::LINGER), fn () => $ready() === $open());
         foreach ($servers as $i => $server) {
             $server->check(array_slice($servers, 0, $i));
         }

@@ -13,7 +13,7 @@ use RedisException;
 final class RedLockLock extends Lock
 {
     /** Seconds in which the others may reply after a majority has. */
-    private const LINGER = 0.002;
+    public const LINGER = 0.002;
 
     /** @param list<Lock> $each the lock of the key on each server */
     public function __construct(private RedLock $red, public readonly string $key, public readonly float $lease, private array $each)

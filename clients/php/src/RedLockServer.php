@@ -78,6 +78,12 @@ final class RedLockServer
         return $this->isIdentified || $this->wire?->stream === null;
     }
 
+    /** Whether a request can be sent to it now. */
+    public function isReady(): bool
+    {
+        return $this->isIdentified && $this->wire->stream !== null && !$this->wire->isAwaited();
+    }
+
     /** @param list<self> $others */
     public function check(array $others): void
     {
@@ -97,7 +103,7 @@ final class RedLockServer
      */
     public function request(array $words, Closure $received): bool
     {
-        $isSent = $this->refusal === null && $this->isIdentified && !$this->wire->isAwaited();
+        $isSent = $this->refusal === null && $this->isReady();
         if ($isSent) {
             $this->wire->send($words, $received);
         } elseif ($this->refusal !== null) {

@@ -110,6 +110,19 @@ final class RedLockTest extends TestCase
         $hold->release();
     }
 
+    /** The replies to the releases of one try may still be on their way at the next one. */
+    public function testTriesInALoop(): void
+    {
+        $lock = $this->red->lock('k');
+        $hold = self::create()->lock('k')->acquire();
+        $this->everywhere($hold->owner);
+        for ($i = 0; $i < 50; $i++) {
+            self::assertNull($lock->tryAcquire());
+        }
+        $hold->release();
+        self::assertNotNull($lock->tryAcquire());
+    }
+
     public function testAMinorityThatIsSilentDoesNotMatter(): void
     {
         $lock = $this->red->lock('k', lease: 2.0);
