@@ -32,19 +32,30 @@ final class Locks
      */
     public static function on(Redis $redis, array $context = [], float $maxBlock = 30.0, float $connectTimeout = 5.0): self
     {
-        $host = $redis->getHost() ?: throw new InvalidArgumentException('not connected: no settings to take');
+        $host = $redis->getHost() ?: throw new InvalidArgumentException('not connected: no settings to take; see Locks::server');
         $address = str_starts_with($host, '/') ? $host : "$host:{$redis->getPort()}";
-        return new self(new Connections(
-            static fn (Connections $connections) => $connections->open($address),
-            auth: $redis->getAuth(),
-            db: $redis->getDbNum(),
-            timeout: $redis->getTimeout() ?: Connections::PATIENCE,
-            context: $context,
-            maxBlock: $maxBlock,
-            connectTimeout: $connectTimeout,
-            name: self::name($address),
-            single: $address,
-        ));
+        $timeout = $redis->getTimeout() ?: Connections::PATIENCE;
+        return self::single($address, $redis->getAuth(), $redis->getDbNum(), $timeout, $context, $maxBlock, $connectTimeout);
+    }
+
+    /**
+     * Locks on the server at `$address`: host:port, tls://host:port, or the path of a socket. It is connected to when it is
+     * needed, so it may be down now, as one of a RedLock may be. `$auth` is a password or [user, password].
+     */
+    public static function server(
+        string $address,
+        mixed $auth = null,
+        int $db = 0,
+        array $context = [],
+        float $maxBlock = 30.0,
+        float $connectTimeout = 5.0,
+    ): self {
+        if (!preg_match('~^(/|(\w+://)?[^/]+:\d+$)~', $address)) {
+            throw new InvalidArgumentException("address must be host:port or the path of a socket, not $address");
+        }
+        // php-redis has an IPv6 address without brackets.
+        $address = preg_replace('~^(\w+://)?\[(.+)]:~', '$1$2:', $address);
+        return self::single($address, $auth, $db, Connections::PATIENCE, $context, $maxBlock, $connectTimeout);
     }
 
     /**
@@ -115,9 +126,10 @@ final class Locks
     }
 
     /** What a RedLock needs of one of its servers. @internal */
-    public function server(): Connections
+    public function connections(): Connections
     {
-        $this->connections->single !== null || throw new InvalidArgumentException('locks: each must be made by Locks::on');
+        $single = $this->connections->single !== null;
+        $single || throw new InvalidArgumentException('locks: each must be made by Locks::server or Locks::on');
         return $this->connections;
     }
 
@@ -249,6 +261,28 @@ final class Locks
     public function delayedQueue(string $list): DelayedQueue
     {
         return new DelayedQueue($this->connections, $list);
+    }
+
+    private static function single(
+        string $address,
+        mixed $auth,
+        int $db,
+        float $timeout,
+        array $context,
+        float $maxBlock,
+        float $connectTimeout,
+    ): self {
+        return new self(new Connections(
+            static fn (Connections $connections) => $connections->open($address),
+            auth: $auth,
+            db: $db,
+            timeout: $timeout,
+            context: $context,
+            maxBlock: $maxBlock,
+            connectTimeout: $connectTimeout,
+            name: self::name($address),
+            single: $address,
+        ));
     }
 
     /** An address as the name of a server: without the scheme. */

@@ -22,15 +22,15 @@ final class RedLock
     private int $pid = 0;
 
     /**
-     * `$locks` are those of at least three servers, each made by Locks::on. The same server twice, replicas, and nodes of one
-     * cluster are refused with an InvalidArgumentException, at the latest when a lock is acquired.
+     * `$locks` are those of at least three servers, each made by Locks::server or Locks::on. The same server twice, replicas,
+     * and nodes of one cluster are refused with an InvalidArgumentException, at the latest when a lock is acquired.
      *
      * @param list<Locks> $locks
      */
     public function __construct(private array $locks)
     {
         count($locks) >= 3 || throw new InvalidArgumentException('locks must be those of at least 3 servers, not ' . count($locks));
-        $this->connections = array_map(fn (Locks $one) => $one->server(), array_values($locks));
+        $this->connections = array_map(fn (Locks $one) => $one->connections(), array_values($locks));
         foreach (array_count_values(array_column($this->connections, 'name')) as $name => $times) {
             $times === 1 || throw new InvalidArgumentException("locks: $name and $name are the same server");
         }

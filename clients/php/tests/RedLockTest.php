@@ -247,6 +247,7 @@ final class RedLockTest extends TestCase
                 return Locks::on($redis);
             }, $servers));
             self::assertTrue($red->lock('k')->run(fn () => true, 5.0));
+            self::assertTrue(Locks::server("[::1]:{$servers[0]->port}")->lock('k')->run(fn () => true, 5.0));
         } finally {
             array_walk($servers, fn (Server $server) => $server->stop());
         }
@@ -350,7 +351,7 @@ final class RedLockTest extends TestCase
             "locks: 127.0.0.1:$port and 127.0.0.1:$port are the same server" => fn () => new RedLock([$locks[0], $locks[1], $locks[0]]),
             "locks: 127.0.0.1:$port and localhost:$port are the same server" => fn () => (new RedLock([...$locks, Locks::on($redis)]))
                 ->lock('k')->acquire(5.0),
-            'locks: each must be made by Locks::on' => fn () => new RedLock([$locks[0], $locks[1], Locks::sentinel(['127.0.0.1:1'], 'm')]),
+            'locks: each must be made by Locks::server or Locks::on' => fn () => new RedLock([$locks[0], $locks[1], Locks::sentinel(['127.0.0.1:1'], 'm')]),
             'lease must be greater than 0, not 0' => fn () => $this->red->lock('k', lease: 0.0),
         ];
         foreach ($all as $text => $use) {

@@ -32,6 +32,8 @@ final class ServersTest extends TestCase
         $this->until(fn () => $redis->auth('secret'));
         $redis->select(3);
         self::assertSame(1, Locks::on($redis)->lock('k')->run(fn () => $redis->exists('k')));
+        $locks = Locks::server("127.0.0.1:$server->port", auth: 'secret', db: 3);
+        self::assertSame(1, $locks->lock('k')->run(fn () => $redis->exists('k')));
         $redis->rawCommand('CONFIG', 'SET', 'requirepass', 'another');
         $this->expectException(Refused::class);
         Locks::on($redis)->lock('k')->acquire();
@@ -43,6 +45,13 @@ final class ServersTest extends TestCase
         $redis = new Redis();
         $redis->connect("{$server->folder}/socket");
         self::assertSame(1, Locks::on($redis)->lock('k')->run(fn () => $redis->exists('k')));
+        self::assertSame(1, Locks::server("{$server->folder}/socket")->lock('k')->run(fn () => $redis->exists('k')));
+    }
+
+    public function testAnAddressHasAPort(): void
+    {
+        $this->expectExceptionMessage('address must be host:port or the path of a socket, not localhost');
+        Locks::server('localhost');
     }
 
     public function testTls(): void
@@ -64,6 +73,8 @@ final class ServersTest extends TestCase
         $redis = new Redis();
         $this->until(fn () => @$redis->connect('tls://127.0.0.1', $port, 2.0, null, 0, 0, $context));
         self::assertSame(1, Locks::on($redis, $context)->lock('k')->run(fn () => $redis->exists('k')));
+        $locks = Locks::server("tls://127.0.0.1:$port", context: $context);
+        self::assertSame(1, $locks->lock('k')->run(fn () => $redis->exists('k')));
         $this->aRedLockConnects($port, $context);
         $this->aForkEndsNoSession($server, Locks::on($redis, $context));
         try {
