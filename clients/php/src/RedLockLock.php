@@ -92,7 +92,11 @@ final class RedLockLock extends Lock
             }
             if ($isLast || $now >= $deadline) {
                 // A try without replies throws the error itself: null only means that it is held.
-                throw $trouble !== null && !($wait > 0) ? $trouble : NotAcquired::within($this, $wait, [], $trouble);
+                if ($trouble !== null && !($wait > 0)) {
+                    throw $trouble;
+                }
+                $holders = $named && $trouble === null ? $this->holders($replies->getArrayCopy(), min($deadline, $now + 0.1)) : [];
+                throw NotAcquired::within($this, $wait, $holders, $trouble);
             }
             // So that two that have blocked each other do not do so again.
             $this->red->pump(min($until, $now + random_int(20, 200) / 1000), fn () => false);
@@ -122,7 +126,11 @@ final class RedLockLock extends Lock
             $this->red->pump(min($deadline, $began + $limit), function () use ($replies, $granted, $servers): bool {
                 $yes = count($granted());
                 $no = count($replies) - $yes;
-                return $yes >= $this->red->majority() || $no > count($servers) - $this->red->majority();
+                if ($yes < $this->red->majority() && $no > count($servers) - $this->red->majority()) {
+                    // trouble() has to know whether a majority replies.
+                    return count($replies) === count($servers) || $this->isAnswered($replies->getArrayCopy());
+                }
+                return $yes >= $this->red->majority();
             });
             // Those that reply at the same time count from the beginning.
             $this->red->pump(min($deadline, Clock::now() + self::LINGER), fn () => count($replies) === count($servers));
@@ -145,17 +153,47 @@ final class RedLockLock extends Lock
      */
     private function trouble(array $replies): LockError | RedisException | null
     {
-        $isTransient = fn (mixed $reply) => $reply instanceof Refused && $reply->isTransient();
-        $errors = array_filter($replies, fn (mixed $reply) => $reply instanceof LockError && !$isTransient($reply));
-        $silent = array_filter($replies, fn (mixed $reply) => $reply instanceof RedisException || $isTransient($reply));
-        $all = count($this->red->servers());
-        $majority = $this->red->majority();
-        if (count($errors) > $all - $majority) {
+        $silent = array_filter($replies, self::isSilence(...));
+        $errors = array_filter(array_diff_key($replies, $silent), fn (mixed $reply) => $reply instanceof LockError);
+        if (count($errors) > count($this->red->servers()) - $this->red->majority()) {
             throw reset($errors);
         }
-        if (count($replies) - count($silent) >= $majority) {
+        if ($this->isAnswered($replies)) {
             return null;
         }
         return reset($silent) ?: new RedisException('no reply from a majority of the servers');
+    }
+
+    /** Whether a majority has replied, also if with an error. */
+    private function isAnswered(array $replies): bool
+    {
+        return count($replies) - count(array_filter($replies, self::isSilence(...))) >= $this->red->majority();
+    }
+
+    /** Whether it says nothing about the lock: it is a connection error, or a transient one. */
+    private static function isSilence(mixed $reply): bool
+    {
+        return $reply instanceof RedisException || $reply instanceof Refused && $reply->isTransient();
+    }
+
+    /**
+     * The owners on the servers that have refused it, as far as these reply until `$until` (by Clock); first those that are on
+     * the most servers.
+     *
+     * @return list<string>
+     */
+    private function holders(array $replies, float $until): array
+    {
+        $this->red->connect($until);
+        $found = new ArrayObject();
+        $asked = array_intersect_key($this->red->servers(), array_filter($replies, is_null(...)));
+        foreach ($asked as $server) {
+            $server->request(['LOCK.INFO', $this->key, 'COUNT', 0], static fn (mixed $reply) => $found[] = $reply);
+        }
+        $this->red->pump($until, fn () => count($found) === count($asked));
+        $infos = array_map(fn (array $reply) => LockInfo::of($this->key, $reply), array_filter($found->getArrayCopy(), is_array(...)));
+        $times = array_count_values(array_column(LockInfo::merge($infos)->holders, 'owner'));
+        arsort($times);
+        return array_map(strval(...), array_keys($times));
     }
 }
