@@ -80,11 +80,12 @@ final class RedLockGrant extends Grant
     public function release(float $patience): void
     {
         $lost = $this->isLost(false);
-        $limit = min($patience, RedLockLock::limit($this->lease));
-        $this->red->connect(Clock::now() + $limit);
+        $until = Clock::now() + min($patience, RedLockLock::limit($this->lease));
         $this->requestRelease();
-        $owing = fn (RedLockServer $server) => $server->owes($this->owner);
-        $this->red->pump(Clock::now() + $limit, fn () => array_filter($this->red->servers(), $owing) === []);
+        $this->red->connect($until);
+        // A server that cannot be reached is not waited for.
+        $owing = fn (RedLockServer $server) => $server->stream() !== null && $server->owes($this->owner);
+        $this->red->pump($until, fn () => array_filter($this->red->servers(), $owing) === []);
         $this->lost = $lost || count($this->counted) < $this->red->majority();
         !$this->lost || throw $this->loss();
     }

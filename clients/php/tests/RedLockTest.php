@@ -154,6 +154,33 @@ final class RedLockTest extends TestCase
         self::assertTrue($try() || $try() || $try());
     }
 
+    /** With a lease for which a server has a second to reply. */
+    public function testAServerThatIsDownDelaysNothing(): void
+    {
+        $fails = new Server();
+        $addresses = array_map(fn (Server $server) => "127.0.0.1:$server->port", [$fails, self::$all[1], self::$all[2]]);
+        $red = fn (string ...$of): Lock => (new RedLock(array_map(Locks::server(...), $of)))->lock('k', lease: 20.0);
+        $hold = $red(...$addresses)->acquire(5.0);
+        $this->waitFor(fn () => $fails->client()->exists('k') === 1, 'the first server');
+        $fails->stop();
+        $began = microtime(true);
+        $hold->release();
+        self::assertLessThan(0.5, microtime(true) - $began);
+        // Its end tries for a second to release it on the first server.
+        $hold = null;
+        $began = microtime(true);
+        $hold = $red(...$addresses)->acquire(5.0);
+        self::assertNull($red(...$addresses)->tryAcquire());
+        try {
+            $red(...$addresses)->acquire(0.1);
+            self::fail('it is held');
+        } catch (NotAcquired $error) {
+            self::assertSame([[$hold->owner], null], [$error->holders, $error->getPrevious()]);
+        }
+        $hold->release();
+        self::assertLessThan(0.9, microtime(true) - $began);
+    }
+
     public function testAMinorityThatIsSilentDoesNotMatter(): void
     {
         $lock = $this->red->lock('k', lease: 2.0);
