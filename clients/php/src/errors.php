@@ -72,7 +72,10 @@ final class Closed extends LockError
 {
 }
 
-/** The wait would have closed a cycle; the message names the cycle. */
+/**
+ * The server replied DEADLOCK: the wait would have closed a cycle of owners, which the message names. Each acquisition has an
+ * owner of its own, so two programs that wait for each other's second lock are not detected.
+ */
 final class Deadlock extends LockError
 {
 }

@@ -33,7 +33,7 @@ final class ReadmeTest extends LocksTestCase
         [$install] = self::marked('sh', self::README);
         $folder = sys_get_temp_dir() . '/lock-so-' . bin2hex(random_bytes(4));
         mkdir($folder);
-        file_put_contents("$folder/composer.json", '{"repositories": {"packagist.org": false}}');
+        file_put_contents("$folder/config.json", '{"repositories": {"packagist.org": false}}');
         $install = str_replace('path/to/clients/php', dirname(__DIR__), $install);
         exec("cd $folder && export COMPOSER_ALLOW_SUPERUSER=1 COMPOSER_HOME=$folder && set -e; $install 2>&1", $output, $status);
         $check = 'require "vendor/autoload.php"; exit(class_exists(LockSo\\Locks::class) && class_exists(LockSo\\NotHeld::class) ? 0 : 1);';
