@@ -27,7 +27,7 @@ final class RedLock
      *
      * @param list<Locks> $locks
      */
-    public function __construct(private array $locks)
+    public function __construct(array $locks)
     {
         count($locks) >= 3 || throw new InvalidArgumentException('locks must be those of at least 3 servers, not ' . count($locks));
         $this->connections = array_map(fn (Locks $one) => $one->connections(), array_values($locks));
@@ -42,7 +42,7 @@ final class RedLock
      */
     public function lock(string $key, float $lease = 10.0): Lock
     {
-        return new RedLockLock($this, $key, $lease, array_map(fn (Locks $one) => $one->lock($key), $this->locks));
+        return new RedLockLock($this, $key, $lease);
     }
 
     /** Tries for `$timeout` seconds to release what could not be released in time, and closes the connections. */

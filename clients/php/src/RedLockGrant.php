@@ -13,7 +13,7 @@ use WeakReference;
 final class RedLockGrant extends Grant
 {
     /** Seconds in which the others may reply after a majority has. */
-    private const LINGER = 0.02;
+    public const LINGER = 0.02;
 
     private bool $lost = false;
     private float $lease;

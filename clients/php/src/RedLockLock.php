@@ -8,6 +8,7 @@ use ArrayObject;
 use Closure;
 use InvalidArgumentException;
 use RedisException;
+use Throwable;
 
 /** A lock on the majority of several servers; the steps are those of docs/redlock.md. @internal */
 final class RedLockLock extends Lock
@@ -15,8 +16,7 @@ final class RedLockLock extends Lock
     /** Seconds in which the others may reply after a majority has. */
     public const LINGER = 0.002;
 
-    /** @param list<Lock> $each the lock of the key on each server */
-    public function __construct(private RedLock $red, public readonly string $key, public readonly float $lease, private array $each)
+    public function __construct(private RedLock $red, public readonly string $key, public readonly float $lease)
     {
         parent::__construct([$key]);
         self::checkPositive('lease', $lease);
@@ -24,17 +24,18 @@ final class RedLockLock extends Lock
 
     public function locked(): bool
     {
-        return count(array_filter($this->each, fn (Lock $lock) => $lock->locked())) >= $this->red->majority();
+        $held = fn (LockInfo $info): bool => $info->holders !== [];
+        return count(array_filter($this->infos($this->askMost($this->infoWords(0))), $held)) >= $this->red->majority();
     }
 
     public function info(): LockInfo
     {
-        return LockInfo::merge(array_map(fn (Lock $lock) => $lock->info(), $this->each));
+        return LockInfo::merge($this->infos($this->askMost($this->infoWords(10))));
     }
 
     public function force(): bool
     {
-        return in_array(true, array_map(fn (Lock $lock) => $lock->force(), $this->each), true);
+        return in_array(1, $this->askMost(['LOCK.FORCE', $this->key]), true);
     }
 
     public function named(): string
@@ -45,13 +46,9 @@ final class RedLockLock extends Lock
     /** On how many servers this owner may hold it: those that do not reply are among them. */
     public function holding(string $owner): int
     {
-        return count(array_filter($this->each, function (Lock $lock) use ($owner): bool {
-            try {
-                return in_array($owner, array_column($lock->info()->holders, 'owner'), true);
-            } catch (LockError | RedisException) {
-                return true;
-            }
-        }));
+        $infos = $this->infos($this->ask($this->infoWords(0), Clock::now() + Connections::PATIENCE));
+        $without = fn (LockInfo $info): bool => !in_array($owner, array_column($info->holders, 'owner'), true);
+        return count($this->red->servers()) - count(array_filter($infos, $without));
     }
 
     /** Seconds that a server has to reply. */
@@ -95,7 +92,7 @@ final class RedLockLock extends Lock
                 if ($trouble !== null && !($wait > 0)) {
                     throw $trouble;
                 }
-                $holders = $named && $trouble === null ? $this->holders($replies->getArrayCopy(), min($deadline, $now + 0.1)) : [];
+                $holders = $named && $trouble === null ? $this->holders(min($deadline, $now + 0.1)) : [];
                 throw NotAcquired::within($this, $wait, $holders, $trouble);
             }
             // So that two that have blocked each other do not do so again.
@@ -177,23 +174,57 @@ final class RedLockLock extends Lock
     }
 
     /**
-     * The owners on the servers that have refused it, as far as these reply until `$until` (by Clock); first those that are on
-     * the most servers.
+     * The owners that hold it on any server, as far as that is known until `$until` (by Clock); first those that hold it on the
+     * most.
      *
      * @return list<string>
      */
-    private function holders(array $replies, float $until): array
+    private function holders(float $until): array
     {
-        $this->red->connect($until);
-        $found = new ArrayObject();
-        $asked = array_intersect_key($this->red->servers(), array_filter($replies, is_null(...)));
-        foreach ($asked as $server) {
-            $server->request(['LOCK.INFO', $this->key, 'COUNT', 0], static fn (mixed $reply) => $found[] = $reply);
-        }
-        $this->red->pump($until, fn () => count($found) === count($asked));
-        $infos = array_map(fn (array $reply) => LockInfo::of($this->key, $reply), array_filter($found->getArrayCopy(), is_array(...)));
+        $infos = $this->infos($this->ask($this->infoWords(0), $until));
         $times = array_count_values(array_column(LockInfo::merge($infos)->holders, 'owner'));
         arsort($times);
         return array_map(strval(...), array_keys($times));
+    }
+
+    /** The command that shows who holds it, and this number of waiters. */
+    private function infoWords(int $waiters): array
+    {
+        return ['LOCK.INFO', $this->key, 'COUNT', $waiters];
+    }
+
+    /** From the replies to the command of infoWords. @return array<int, LockInfo> */
+    private function infos(array $replies): array
+    {
+        $without = fn (mixed $reply): bool => !$reply instanceof Throwable;
+        return array_map(fn (?array $reply) => LockInfo::of($this->key, $reply), array_filter($replies, $without));
+    }
+
+    /**
+     * What a majority of the servers, or more, reply to a command.
+     *
+     * @throws LockError|RedisException if a majority refuses it, or does not reply
+     */
+    private function askMost(array $words): array
+    {
+        $this->red->checkOpen();
+        $replies = $this->ask($words, Clock::now() + Connections::PATIENCE);
+        $trouble = $this->trouble($replies);
+        return $trouble === null ? $replies : throw $trouble;
+    }
+
+    /** What the servers reply to a command until `$until` (by Clock), or soon after a majority; or their errors. */
+    private function ask(array $words, float $until): array
+    {
+        $this->red->connect(($until + Clock::now()) / 2);
+        $servers = $this->red->servers();
+        $replies = new ArrayObject();
+        foreach ($servers as $i => $server) {
+            $server->request($words, static fn (mixed $reply) => $replies[$i] = $reply);
+        }
+        $isComplete = fn (): bool => count($replies) === count($servers);
+        $this->red->pump($until, fn () => $isComplete() || $this->isAnswered($replies->getArrayCopy()));
+        $this->red->pump(min($until, Clock::now() + RedLockGrant::LINGER), $isComplete);
+        return $replies->getArrayCopy();
     }
 }

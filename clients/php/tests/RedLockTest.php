@@ -88,7 +88,7 @@ final class RedLockTest extends TestCase
         $this->everywhere($hold->owner);
         self::assertIsInt($hold->token);
         self::assertTrue($lock->locked());
-        self::assertCount(3, $lock->info()->holders);
+        $this->waitFor(fn () => count($lock->info()->holders) === 3, 'the replies of all servers');
         self::assertFalse($hold->isLost());
         self::assertNull(self::create()->lock('k')->tryAcquire());
         try {
@@ -171,6 +171,8 @@ final class RedLockTest extends TestCase
         $began = microtime(true);
         $hold = $red(...$addresses)->acquire(5.0);
         self::assertNull($red(...$addresses)->tryAcquire());
+        self::assertTrue($red(...$addresses)->locked());
+        self::assertCount(2, $red(...$addresses)->info()->holders);
         try {
             $red(...$addresses)->acquire(0.1);
             self::fail('it is held');
@@ -179,6 +181,9 @@ final class RedLockTest extends TestCase
         }
         $hold->release();
         self::assertLessThan(0.9, microtime(true) - $began);
+        $hold = $red(...$addresses)->acquire(5.0);
+        self::assertTrue($red(...$addresses)->force());
+        self::assertTrue($hold->isLost());
     }
 
     public function testAMinorityThatIsSilentDoesNotMatter(): void
