@@ -3,18 +3,20 @@
 import random
 import re
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Set
 
 import redis.exceptions as library
 
 from ._combine import Several
-from ._spec import Spec, Words, fields_of, ms_of, new_owner, text_of
+from ._spec import Spec, Words, fields_of, holders_of, ms_of, new_owner, text_of
 from ._steps import LATE, AnyOf, Connect, Pause, Send, State, Steps, repeated
 from .errors import Closed, code_of, is_connection, is_not_held, is_transient, not_acquired, typed
 
 LEAST = 3  # servers: fewer tolerate no failure
 GROUP = "redlock"  # of workers: one that waits for a silent server delays no other renewals
+HOLDERS = 0.1  # s: how late the replies may be that name the holders
 PAUSE = 0.02, 0.2  # s: between two rounds, so that two clients that blocked each other do not collide again
 
 
@@ -34,6 +36,11 @@ def drift(lease: float) -> float:
 
 
 Results = Dict[Any, Any]  # of the parts of a lock: a result, or an error
+
+
+def replies_in(results: Results) -> int:
+    """How many servers have replied, also with an error."""
+    return sum(not (isinstance(result, Exception) and is_connection(result)) for result in results.values())
 
 
 class Servers:
@@ -124,6 +131,10 @@ class Part(State):
             yield from self._caught_up(spec.lease)
         return token
 
+    def holders(self, until: float) -> Generator[Send, Any, List[str]]:
+        """Who holds it on this server."""
+        return holders_of((yield Send(["LOCK.INFO", self.spec.key, "COUNT", 0], until)))
+
     def _caught_up(self, lease: float) -> Steps:
         """The reply may have been so late that the renewal with another lease was not sent to this server."""
         if self.whole.spec.lease != lease and not self.is_unwanted:
@@ -206,14 +217,14 @@ class MajorityState(State):
     def _has_majority(self) -> bool:
         return sum(part.counts for part in self.parts) >= self.servers.majority
 
-    def asked(self, work: Callable[[Part], Steps], until: float, is_enough: Callable[[Results], bool],
-              frees: bool = False) -> Generator[Any, Any, Results]:  # fmt: skip
-        """Executes steps for all servers at once; for those that have not replied to the last ones, when they have, unless
-        the steps free something. Returns the results when they are enough or the time has passed; what has not ended then
+    def asked(self, work: Callable[[Part], Steps], until: float, is_enough: Callable[[Results], bool], frees: bool = False,
+              parts: Optional[List[Part]] = None) -> Generator[Any, Any, Results]:  # fmt: skip
+        """Executes steps for all servers, or for these, at once; for those that have not replied to the last ones, when they
+        have, unless the steps free something. Returns the results when they are enough or the time has passed; what has not ended then
         continues."""
         jobs: Dict[Any, Part] = {}
         results: Results = {}
-        busy = list(self.parts)
+        busy = list(self.parts if parts is None else parts)
         while True:
             for part in list(busy):
                 if part.shared.is_closed:
@@ -241,7 +252,7 @@ class MajorityState(State):
 
         def is_decided(results: Results) -> bool:
             granted, missing, majority = len(tokens(results)), len(self.parts) - len(results), self.servers.majority
-            return granted >= majority or (len(results) >= majority and granted + missing < majority)
+            return granted >= majority or (replies_in(results) >= majority and granted + missing < majority)
 
         results = yield from self.asked(lambda part: part.acquired(until), until, is_decided)
         if len(tokens(results)) >= self.servers.majority:
@@ -349,7 +360,15 @@ class Majority:
             if left > 0 and self._wait != 0 and not self.given_up:
                 yield Pause(min(random.uniform(*PAUSE), left))
             if self._wait == 0 or self.given_up or time.monotonic() >= self.until:
-                raise not_acquired(self.spec, self._wait or 0, cause=error) from error
+                holders = [] if error else (yield from self._holders(results))
+                raise not_acquired(self.spec, self._wait or 0, holders, error) from error
+
+    def _holders(self, results: Results) -> Generator[Any, Any, List[str]]:
+        """Who holds it on the servers that refused it, on most of them first, as far as there is time for that."""
+        refused = [] if self.given_up else [part for part, token in results.items() if token is None]
+        until = min(time.monotonic() + HOLDERS, self._last)
+        found = yield from self._state.asked(lambda part: part.holders(until), until, lambda _: False, parts=refused)
+        return [owner for owner, _ in Counter(o for each in found.values() if isinstance(each, list) for o in each).most_common()]
 
     def _prepared(self) -> Steps:
         """Before the first use: identifies the servers that reply in time; the others are identified when they do."""
@@ -369,10 +388,10 @@ class Majority:
         for refusal in refusals:
             if isinstance(refusal, ValueError) or len(refusals) > len(self._servers.shared) - self._servers.majority:
                 raise refusal
-        unreached = [error for error in errors.values() if is_connection(error)]
-        if len(results) - len(unreached) >= self._servers.majority:
+        if replies_in(results) >= self._servers.majority:
             self._reached = time.monotonic()
             return None
+        unreached = [error for error in errors.values() if is_connection(error)]
         error = unreached[-1] if unreached else library.TimeoutError("no majority of the servers has replied in time")
         if self._wait == 0 or time.monotonic() - self._reached >= self._servers.shared[0].connect_timeout:
             raise error
