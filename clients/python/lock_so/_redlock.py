@@ -11,8 +11,8 @@ import redis.exceptions as library
 
 from ._combine import Several
 from ._spec import Spec, Words, fields_of, holders_of, ms_of, new_owner, text_of
-from ._steps import LATE, AnyOf, Connect, Pause, Send, State, Steps, repeated
-from .errors import Closed, code_of, is_connection, is_not_held, is_transient, not_acquired, typed
+from ._steps import LATE, AnyOf, Connect, Pause, Send, State, Steps, log, repeated
+from .errors import Busy, Closed, code_of, is_connection, is_not_held, is_transient, not_acquired, typed
 
 LEAST = 3  # servers: fewer tolerate no failure
 GROUP = "redlock"  # of workers: one that waits for a silent server delays no other renewals
@@ -57,6 +57,19 @@ class Servers:
         self.is_prepared = False
         self._identities: Dict[int, Set[str]] = {}
         self._known: Dict[int, int] = {}
+        self._replied_at = [0.0] * len(self.shared)
+        self._outages: Dict[int, List[str]] = {}
+
+    def replied(self, number: int, named: str) -> None:
+        self._replied_at[number] = time.monotonic()
+        if self._outages.pop(number, None):
+            log.warning("%s: %s replies again", named, self.shared[number].pool.name)
+
+    def failed(self, number: int, named: str, began: float, error: Exception) -> None:
+        """Logs the first error of an outage. There is none if the server has replied to another request since this one began."""
+        outage = [str(error)]  # not the error, whose traceback refers to the hold
+        if self._replied_at[number] < began and self._outages.setdefault(number, outage) is outage:
+            log.warning("%s: no reply from %s (%s)", named, self.shared[number].pool.name, error)
 
     def identified(self, number: int, until: float) -> Steps:
         """Opens a connection, and refuses a server that is another one's, a replica, or in one cluster with another one."""
@@ -93,6 +106,7 @@ class Part(State):
         self.whole, self.number, self.shared = whole, number, whole.servers.shared[number]
         super().__init__(replace(whole.spec, kind="lock"), whole.owner, None, time.monotonic(), self.shared.pool)
         self.job: Any = None  # the last one, which may still wait for its reply
+        self.began = 0.0  # when it began
         self.last = 0.0  # until when the server may have it
         self.is_granted = False
         self.has_kept = False  # the server has had it all the time, as far as is known
@@ -106,6 +120,22 @@ class Part(State):
         """Whether a grant must be released: the hold has ended, or the Locks of this server were closed."""
         return self.is_ending or self.whole.has_ended()
 
+    def _replied(self) -> None:
+        self.whole.servers.replied(self.number, self.whole.spec.named)
+
+    def failed(self, began: float, error: Exception) -> None:
+        """An error of what began then, unless it shows nothing about the server: it had less time than a reply has."""
+        was_short = isinstance(error, library.TimeoutError) and time.monotonic() - began < reply_time(self.whole.spec.lease) / 2
+        if is_connection(error) and not was_short and not isinstance(error, Busy):
+            self.whole.servers.failed(self.number, self.whole.spec.named, began, error)
+
+    def noted(self, steps: Steps, began: float) -> Steps:
+        try:
+            return (yield from steps)
+        except Exception as error:
+            self.failed(began, error)
+            raise
+
     def acquired(self, until: float, is_first: bool = True) -> Steps:
         """Returns the token, or None. The reply is read however late it is: it may be a grant that must be released."""
         yield from self.whole.servers.identified(self.number, until)
@@ -115,6 +145,7 @@ class Part(State):
         self.last = sent + spec.lease
         try:
             token = yield Send(spec.acquire(self.owner, None), self.last)
+            self._replied()
         except Exception as error:
             if self.is_unwanted and not isinstance(error, library.ResponseError):
                 yield from self.released()  # it may have been granted
@@ -148,6 +179,7 @@ class Part(State):
                 sent = time.monotonic()
                 self.last = max(self.last, sent + lease)
                 yield Send(["LOCK.RENEW", self.spec.key, self.owner, "PX", ms_of(lease)], self.last)
+                self._replied()
                 self.confirm(sent, lease)
                 yield from self._caught_up(lease)
                 return self.counts
@@ -224,15 +256,18 @@ class MajorityState(State):
         continues."""
         jobs: Dict[Any, Part] = {}
         results: Results = {}
-        busy = list(self.parts if parts is None else parts)
+        busy, limit = list(self.parts if parts is None else parts), reply_time(self.spec.lease)
         while True:
             for part in list(busy):
                 if part.shared.is_closed:
                     results[part] = Closed()
                 elif frees or part.job is None or part.job.done():
-                    part.job = part.shared.start(part.spec.key, work(part), group=GROUP, frees=frees)
+                    part.began = time.monotonic()
+                    part.job = part.shared.start(part.spec.key, part.noted(work(part), part.began), group=GROUP, frees=frees)
                     jobs[part.job] = part
                 else:
+                    if time.monotonic() - part.began >= limit:
+                        part.failed(part.began, library.TimeoutError(f"no reply within {limit:.3g} s"))
                     continue
                 busy.remove(part)
             awaited = {*jobs, *(part.job for part in busy)}

@@ -175,6 +175,34 @@ def test_a_silent_server_costs_a_limited_number_of_connections(three, do):
     wait_for(lambda: three.owners() == [[]] * 3 and not server.opening, 20, "nothing to be left")
 
 
+@pytest.mark.parametrize("is_held", [False, True])
+def test_an_outage_of_a_server_is_logged_once(three, do, is_held, caplog):
+    name = f"localhost:{three.servers[0].port}"
+    lock = three.redlock.lock("k", lease=scaled(3))
+
+    def worked(seconds):
+        until = time.monotonic() + seconds
+        hold = do(lock.acquire(wait=20)) if is_held else None
+        while time.monotonic() < until:
+            time.sleep(0.05) if is_held else do(do(lock.acquire(wait=20)).release())
+        if hold:
+            do(hold.release())
+
+    def logged():
+        return [message for message in caplog.messages if name in message]
+
+    worked(scaled(0.5))
+    assert not logged()
+    os.kill(three.servers[0].pid, signal.SIGSTOP)
+    try:
+        worked(scaled(2.5))
+        assert len(logged()) == 1 and f'RedLock "k": no reply from {name} (' in logged()[0]
+    finally:
+        os.kill(three.servers[0].pid, signal.SIGCONT)
+    worked(scaled(1))
+    assert logged()[1:] == [f'RedLock "k": {name} replies again']
+
+
 def test_a_server_that_has_lost_it_grants_it_again(three, do):
     hold = do(three.redlock.lock("k", lease=scaled(1)).acquire())
     for number in (0, 1, 2, 0, 1):
