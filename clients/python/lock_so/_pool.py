@@ -85,6 +85,7 @@ class Pool:
     `start(steps)` executes steps in the background."""
 
     disconnect: Callable[[Any], None]
+    leave: Callable[[Any, Words], Any]  # sends a last command, whose reply nobody reads, and disconnects
     event: Callable[[], Any]  # creates one
     notify: Callable[[Any], None]
     retry: Any
@@ -396,7 +397,13 @@ class Link:
     def _sent(self, step: Send) -> Operations:
         if self.connection is None:
             yield from self._take(step.until)
-        return (yield Exchange(self.connection, step.words, step.until))
+        try:
+            return (yield Exchange(self.connection, step.words, step.until))
+        except library.TimeoutError:
+            if step.silent is not None:
+                step.silent.append(self.connection)
+                self._leave(lambda *_: None)
+            raise
 
     def _connected(self, until: float) -> Operations:
         self.place = self._fixed or self._pool.place(self.key)

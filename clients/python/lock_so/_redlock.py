@@ -5,13 +5,14 @@ import re
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Set
 
 import redis.exceptions as library
 
 from ._combine import Several
 from ._spec import Spec, Words, fields_of, holders_of, ms_of, new_owner, text_of
-from ._steps import LATE, AnyOf, Connect, Pause, Send, State, Steps, log, repeated
+from ._steps import LATE, AnyOf, Connect, Do, Pause, Send, State, Steps, log, repeated
 from .errors import Busy, Closed, code_of, is_connection, is_not_held, is_transient, not_acquired, typed
 
 LEAST = 3  # servers: fewer tolerate no failure
@@ -108,6 +109,7 @@ class Part(State):
         self.job: Any = None  # the last one, which may still wait for its reply
         self.began = 0.0  # when it began
         self.last = 0.0  # until when the server may have it
+        self.silent: List[Any] = []  # the connections on which a request had no reply
         self.is_granted = False
         self.has_kept = False  # the server has had it all the time, as far as is known
 
@@ -144,7 +146,7 @@ class Part(State):
         sent, spec = time.monotonic(), self.whole.spec
         self.last = sent + spec.lease
         try:
-            token = yield Send(spec.acquire(self.owner, None), self.last)
+            token = yield Send(spec.acquire(self.owner, None), self.last, silent=self.silent)
             self._replied()
         except Exception as error:
             if self.is_unwanted and not isinstance(error, library.ResponseError):
@@ -207,14 +209,29 @@ class Part(State):
                 break
             except Exception as error:
                 if not is_not_held(error):
+                    yield from self._left()
                     raise typed(error, self.shared.pool.name) from error
             if not self.is_granted:
                 yield Pause(0.1)
+        yield from self._left()
         self.is_released = True
         return was_held
 
+    def _left(self) -> Steps:
+        """A server that is stopped for longer than the lease reads a request when it continues, also on a connection that
+        was closed meanwhile, and grants it. So the release follows the request."""
+        while self.silent:
+            try:
+                connection = self.silent.pop()
+            except IndexError:
+                return
+            yield Do(partial(self.shared.pool.leave, connection, self._release()))
+
+    def _release(self) -> Words:
+        return ["LOCK.RELEASE", self.spec.key, self.owner]
+
     def _released_once(self, until: float) -> Steps:
-        words = ["LOCK.RELEASE", self.spec.key, self.owner]
+        words = self._release()
         try:
             yield from repeated(words, until, is_repeatable=False)
         except Exception as error:

@@ -40,6 +40,8 @@ class Send:
     """When the reply must have been received; then the connection is closed."""
     is_cut: bool = False
     """That time is the end of one blocking call, and no failure."""
+    silent: Optional[List[Any]] = None
+    """Where the connection is put if there is no reply by then: it is not closed."""
 
 
 @dataclass

@@ -24,7 +24,7 @@ from ._info import LockInfo
 from ._latch import BaseLatch
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._redlock import BaseMajorityHold, BaseMajorityLock, Servers, servers_of
-from ._spec import Key, OnLost, Spec, Use, check_positive
+from ._spec import Key, OnLost, Spec, Use, Words, check_positive
 from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, AnyOf, Do, Pause, State, Steps, log
 from .errors import Cancelled, Closed
 
@@ -36,6 +36,14 @@ class _Pool(Pool):
 
     def disconnect(self, connection: Any) -> None:
         connection.disconnect()
+
+    def leave(self, connection: Any, words: Words) -> None:
+        try:
+            connection.send_command(*words)
+        except (library.RedisError, OSError):
+            pass
+        finally:
+            self.disconnect(connection)
 
     def notify(self, event: Any) -> None:
         event.put(None)
@@ -80,7 +88,6 @@ class _Pool(Pool):
         except BaseException:
             opening.cancel()
             raise
-
 
     def _connect(self, connection: Any) -> None:
         error: Optional[Exception] = None

@@ -19,7 +19,7 @@ from ._info import LockInfo
 from ._latch import BaseLatch
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._redlock import BaseMajorityHold, BaseMajorityLock, Servers, servers_of
-from ._spec import Key, OnLost, Spec, Use, check_positive
+from ._spec import Key, OnLost, Spec, Use, Words, check_positive
 from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, AnyOf, Do, State, Steps, log
 from .errors import Closed
 
@@ -55,6 +55,14 @@ class _Pool(Pool):
                 writer.close()
             except RuntimeError:
                 pass  # the loop has ended
+
+    async def leave(self, connection: Any, words: Words) -> None:
+        try:
+            await connection.send_command(*words)
+        except (library.RedisError, OSError):
+            pass
+        finally:
+            self.disconnect(connection)
 
     async def open(self, step: Open) -> Any:
         limit, server = max(0.0, step.until - time.monotonic()), self.server(step.place)
@@ -124,7 +132,7 @@ async def _exchange(step: Exchange) -> Any:
     try:
         async with timeout(limit):
             await step.connection.send_command(*step.words)
-            return await step.connection.read_response()
+            return await step.connection.read_response(disconnect_on_error=False)  # its Link disconnects
     except asyncio.TimeoutError:
         raise library.TimeoutError(f"no reply to {step.words[0]} within {limit:.3g} s") from None
 

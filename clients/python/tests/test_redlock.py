@@ -176,6 +176,23 @@ def test_a_silent_server_costs_a_limited_number_of_connections(three, do):
 
 
 @pytest.mark.parametrize("is_held", [False, True])
+def test_a_server_that_was_stopped_for_longer_than_a_lease(three, do, is_held):
+    """It reads the request when it continues."""
+    do(do(three.redlock.lock("other").acquire()).release())
+    lease, requests = scaled(2), calls(three.servers[0], "lock.acquire")
+    os.kill(three.servers[0].pid, signal.SIGSTOP)
+    try:
+        hold = do(three.redlock.lock("k", lease=lease).acquire(wait=5))
+        time.sleep(lease * (1.3 if is_held else 0.1))
+        do(hold.release())
+        time.sleep(lease * (0 if is_held else 1.3))
+    finally:
+        os.kill(three.servers[0].pid, signal.SIGCONT)
+    wait_for(lambda: calls(three.servers[0], "lock.acquire") > requests, 20, "the request to be executed")
+    wait_for(lambda: three.owners() == [[]] * 3, 0.5, "nothing to be left")
+
+
+@pytest.mark.parametrize("is_held", [False, True])
 def test_an_outage_of_a_server_is_logged_once(three, do, is_held, caplog):
     name = f"localhost:{three.servers[0].port}"
     lock = three.redlock.lock("k", lease=scaled(3))
