@@ -89,6 +89,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_all)
 
 
+def _name_of(cls: type) -> str:
+    """As a program imports it."""
+    return f"{cls.__module__}.{cls.__name__}".replace("._sync", "")
+
+
 class BaseLocks(Factory[L, H, C]):
     """Locks on the server that a client connects to. `max_block`: how long one command blocks at most;
     `connect_timeout`: how long a wait tries to connect if it was never connected. Both in s."""
@@ -97,6 +102,9 @@ class BaseLocks(Factory[L, H, C]):
     _lock_class: Any
     _combined_class: Any
     _can_cancel = False
+
+    def __repr__(self) -> str:
+        return f"<{_name_of(type(self))}: {self._shared.pool.name}>"
 
     def _make(self, kind: str, keys: Tuple[Key, ...], use: Use, *options: Any, **more: Any) -> L:
         if use.cancel_on_loss and not self._can_cancel:
@@ -120,6 +128,9 @@ class BaseLock(Generic[H]):
         self._wait = checked_wait(use.wait)
         self._entered: List[Tuple[Any, H]] = []
         self._entering = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<{_name_of(type(self))}: {self._spec.named}>"
 
     def _attempt(self, wait: Any, entries: Any = None, last: float = float("inf")) -> Any:
         shared = self._shared
@@ -186,6 +197,11 @@ class BaseHold:
         state.enter(self._ref)
         if state.is_listed:
             self._shared.holds[id(self)] = state
+
+    def __repr__(self) -> str:
+        state = "lost" if self.is_lost else "released" if self._has_left else "held"
+        token = "" if self.token is None else f", token {self.token}"
+        return f"<{_name_of(type(self))}: {self._state.spec.named}, {state}, owner {self.owner}{token}>"
 
     @property
     def is_lost(self) -> bool:

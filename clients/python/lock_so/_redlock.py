@@ -456,6 +456,15 @@ def servers_of(locks: Sequence[Any], flavour: type) -> Servers:
     return Servers([each._shared for each in locks])
 
 
+class BaseRedLock:
+    """What RedLocks are in both flavours."""
+
+    _locks: List[Any]
+
+    def __repr__(self) -> str:
+        return f"RedLock({self._locks!r})"
+
+
 class BaseMajorityLock(Several):
     """What the locks of a RedLock are in both flavours."""
 

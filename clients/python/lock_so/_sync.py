@@ -23,7 +23,7 @@ from ._delay import BaseQueue, Consumer, Job, Pending, Value
 from ._info import LockInfo
 from ._latch import BaseLatch
 from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
-from ._redlock import BaseMajorityHold, BaseMajorityLock, Servers, servers_of
+from ._redlock import BaseMajorityHold, BaseMajorityLock, BaseRedLock, Servers, servers_of
 from ._spec import Key, OnLost, Spec, Use, Words, check_positive
 from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, AnyOf, Do, Pause, State, Steps, log
 from .errors import Cancelled, Closed
@@ -808,7 +808,7 @@ class MajorityLock(BaseMajorityLock, Lock):
         self._servers, self._members = servers, members
 
 
-class RedLock:
+class RedLock(BaseRedLock):
     """Locks on the majority of three or more servers, which are independent of each other."""
 
     def __init__(self, locks: Sequence[Locks]) -> None:

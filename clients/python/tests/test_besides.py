@@ -9,6 +9,7 @@ import redis
 import redis.asyncio
 from harness import wait_for
 
+import lock_so
 from lock_so import Locks, NotAcquired, NotHeld, Refused, aio
 from seen import calls, holds, info, wait_free
 
@@ -68,6 +69,25 @@ def test_renew(server, do):
     with pytest.raises(NotHeld, match="its lease expired"):
         do(hold.renew())
     do(locks.close())
+
+
+def test_what_is_shown(server, do):
+    module = "lock_so.aio" if do.is_asyncio else "lock_so"
+    locks, name = do.locks(server), f"<{module}.Locks: localhost:{server.port}>"
+    hold = do(locks.lock("k", fenced=True).acquire())
+    assert repr(locks) == name and repr(locks.multi("a", "b")) == f'<{module}.Lock: multi-key lock "a", "b">'
+    assert repr(hold) == f'<{module}.Hold: lock "k", held, owner {hold.owner}, token {hold.token}>'
+    do(hold.release())
+    assert repr(hold) == f'<{module}.Hold: lock "k", released, owner {hold.owner}, token {hold.token}>'
+    hold = do(locks.lock("k").acquire())
+    server.control.execute_command("LOCK.FORCE", "k")
+    with pytest.raises(NotHeld):
+        do(hold.release())
+    assert repr(hold) == f'<{module}.Hold: lock "k", lost, owner {hold.owner}>'
+    others = [do.locks(server), do.locks(server)]
+    assert repr((aio if do.is_asyncio else lock_so).RedLock([locks, *others])) == f"RedLock([{name}, {name}, {name}])"
+    for each in (locks, *others):
+        do(each.close())
 
 
 def test_a_shorter_lease_is_renewed_in_time(server, do):
