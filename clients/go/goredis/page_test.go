@@ -17,37 +17,28 @@ import (
 	"lock-so.invalid/lock-so/clients/go/internal/servertest"
 )
 
-func readme(ctx context.Context, work func(context.Context) error) error {
-	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address}) // or NewFailoverClient, NewClusterClient
-	defer rdb.Close()
-	client, err := goredis.New(rdb) // takes the settings, not the connections
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-
-	lock := client.Lock("report", lockso.Lease(10*time.Second))
-	hold, err := lock.Lock(ctx) // waits until ctx ends; lock.TryLock(ctx) does not wait
-	if err != nil {
-		return err
-	}
-	fmt.Println("working")
-	if err := hold.Unlock(ctx); err != nil {
-		return err
-	}
-
-	return lock.Do(ctx, work) // the same in one call; the context of work also ends when the lock is lost
+func readmeReentrant(ctx context.Context, client *lockso.Client, work func(context.Context) error) error {
+	lock := client.Lock("account", lockso.Reentrant())
+	return lock.Do(ctx, func(ctx context.Context) error {
+		return lock.Do(ctx, work) // this ctx is inside: no second acquisition, which would wait for the first
+	})
 }
 
-func Example_readme() {
-	err := readme(context.Background(), func(context.Context) error {
-		fmt.Println("working again")
+func Example_readmeReentrant() {
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address})
+	defer rdb.Close()
+	client, err := goredis.New(rdb)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	err = readmeReentrant(context.Background(), client, func(context.Context) error {
+		fmt.Println("working inside")
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// working
-	// working again
+	// working inside
 	// <nil>
 }
 
