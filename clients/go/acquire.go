@@ -17,7 +17,8 @@ type acquisition struct {
 	owner  string
 	ctx    context.Context // the caller's; also ends when the client is closed
 	cancel context.CancelCauseFunc
-	before func() error // of each blocking call, while the server can be reached; or nil
+	before func() error                       // of each blocking call, while the server can be reached; or nil
+	who    func(ctx context.Context) []string // requests who holds the lock
 
 	began   time.Time // also for other locks, with which it is acquired
 	started time.Time
@@ -55,6 +56,7 @@ func newAcquisition(ctx context.Context, client *core, s *spec) (*acquisition, e
 		return nil, s.cancelled(0, ctx)
 	}
 	a := &acquisition{client: client, spec: s}
+	a.who = func(ctx context.Context) []string { return client.holders(ctx, s.keys) }
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	if !client.enter(a) {
 		a.cancel(nil)
@@ -304,7 +306,7 @@ func (a *acquisition) warn() {
 }
 
 // holders requests who holds the lock, in what is left of the time by which an acquisition may be late.
-func (a *acquisition) holders() (owners []string) {
+func (a *acquisition) holders() []string {
 	if a.spec.blocking != nil {
 		return nil
 	}
@@ -312,13 +314,22 @@ func (a *acquisition) holders() (owners []string) {
 	if a.timedOut() {
 		by = a.ends.Add(holdersTolerance)
 	}
-	ctx, cancel := a.client.within(a.ctx, time.Until(by))
+	left := time.Until(by)
+	if left <= 0 {
+		return nil
+	}
+	ctx, cancel := a.client.within(a.ctx, left)
 	defer cancel()
-	for _, key := range a.spec.keys {
-		if len(owners) > 0 || !time.Now().Before(by) {
+	return a.who(ctx)
+}
+
+// holders requests the owners that hold the first of the keys that is held, until ctx ends.
+func (c *core) holders(ctx context.Context, keys []string) (owners []string) {
+	for _, key := range keys {
+		if len(owners) > 0 || ctx.Err() != nil {
 			break
 		}
-		reply, _ := a.client.backend.Do(ctx, onKey("LOCK.INFO", key, "COUNT", "0"))
+		reply, _ := c.backend.Do(ctx, onKey("LOCK.INFO", key, "COUNT", "0"))
 		for _, holder := range infoOf(key, reply).Holders {
 			if !slices.Contains(owners, holder.Owner) {
 				owners = append(owners, holder.Owner)

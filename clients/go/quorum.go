@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,7 +78,8 @@ func (q *quorum) elect(ctx context.Context, by time.Time) bool {
 	elected := func() bool { return q.number(func(v *vote) bool { return v.granted }) >= q.most() }
 	failed := func(v *vote) bool { return v.err != nil || v.replied && !v.granted }
 	q.ask(ctx, by, func(v *vote) { v.request(q.spec.lease, true) }, func() bool {
-		return elected() || len(q.votes)-q.number(failed) < q.most()
+		// A minority that is away is no cause: it is waited for whether a majority replies.
+		return elected() || len(q.votes)-q.number(failed) < q.most() && q.number((*vote).answered) >= q.most()
 	})
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,6 +120,11 @@ func (q *quorum) ask(ctx context.Context, by time.Time, send func(*vote), enough
 	}
 }
 
+// answered returns whether the server has replied to the request for the lock, be it with an error. q.mu is locked.
+func (v *vote) answered() bool {
+	return v.err == nil && v.replied || v.err != nil && !passing(v.err)
+}
+
 // count returns how many servers have replied to the request for the lock, the error of those that refuse it if the others
 // are no majority, or if the servers are not independent, and any other error.
 func (q *quorum) count() (replies int, refused, other error) {
@@ -128,19 +135,35 @@ func (q *quorum) count() (replies int, refused, other error) {
 		switch {
 		case errors.Is(v.err, ErrOption):
 			return 0, v.err, nil
-		case v.err == nil && v.replied:
-			replies++
 		case v.err != nil && passing(v.err):
 			other = v.err
 		case v.err != nil:
-			replies, refusals = replies+1, refusals+1
+			refusals++
 			refused = q.spec.wrap(v.err, v.client.backend.Address(q.spec.keys[0]))
 		}
 	}
 	if len(q.votes)-refusals >= q.most() {
 		refused = nil
 	}
-	return replies, refused, other
+	return q.number((*vote).answered), refused, other
+}
+
+// holders requests who holds the lock from the servers that have not granted it.
+func (q *quorum) holders(ctx context.Context) (owners []string) {
+	replies, requests := make(chan []string, len(q.votes)), 0
+	q.mu.Lock()
+	for _, v := range q.votes {
+		if v.replied && !v.granted {
+			requests++
+			go func() { replies <- v.client.holders(ctx, q.spec.keys) }()
+		}
+	}
+	q.mu.Unlock()
+	for range requests {
+		owners = append(owners, <-replies...)
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners)
 }
 
 // round renews the lease on all servers, and requests the lock again from those that have lost it.

@@ -257,7 +257,7 @@ func (c *campaign) roundEnd() time.Time {
 // verdict returns the error with which the campaign ends after a round that was not won, or nil if it continues.
 func (c *campaign) verdict(q *quorum) error {
 	replies, refused, err := q.count()
-	c.limits.cause = nil
+	c.limits.cause, c.limits.who = nil, q.holders
 	if replies >= q.most() {
 		c.replied = time.Now()
 	} else {

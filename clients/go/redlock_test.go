@@ -4,6 +4,7 @@ package lockso
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -203,6 +204,25 @@ func TestRedLock(t *testing.T) {
 		voters[0].set(true)
 		_, err = red.Lock("k").Lock(background)
 		isErr(t, err, ErrClosed)
+	})
+	bubble(t, "another client holds it, and one server is away", func(t *testing.T) {
+		red, voters := newVoters(t, 3)
+		voters[0].fake.dial = func() error { return errCut }
+		voters[2].fake.dial = func() error {
+			time.Sleep(10 * time.Millisecond) // the first two have failed when it replies
+			return nil
+		}
+		for _, v := range voters[1:] {
+			v.set(true)
+			v.fails, v.fake.info = failing("LOCK.RELEASE", refuse("NOTHELD x")), holders("another")
+		}
+		for text, wait := range map[string]time.Duration{"": 0, " within 7 s": 7 * time.Second} { // longer than ConnectTimeout
+			_, err := red.Lock("k", Wait(wait)).Lock(background)
+			isErr(t, err, ErrNotAcquired)
+			if want := `RedLock "k" was not acquired` + text + `: held by another`; errors.Is(err, ErrConnection) || err.Error() != want {
+				t.Errorf("%v, not %s", err, want)
+			}
+		}
 	})
 	bubble(t, "a server that does not respond has one connection of each waiter", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
