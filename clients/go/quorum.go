@@ -315,16 +315,13 @@ func (q *quorum) giveUp() {
 }
 
 // releaseAll releases all servers that may have granted the lock, each as soon as it has replied to what was requested from
-// it before. The channel is closed at the end.
+// it before. The channel is closed when each was tried once.
 func (q *quorum) releaseAll() <-chan struct{} {
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	for _, v := range q.votes {
 		all.Add(1)
-		v.client.background(func() {
-			defer all.Done()
-			v.release()
-		})
+		v.client.background(func() { v.release(all.Done) })
 	}
 	go func() {
 		all.Wait()
@@ -333,7 +330,8 @@ func (q *quorum) releaseAll() <-chan struct{} {
 	return done
 }
 
-func (v *vote) release() {
+// release releases one server, and calls tried after the first try, also if that could not connect.
+func (v *vote) release(tried func()) {
 	q := v.quorum
 	release := q.spec.releaseCommand(q.owner)
 	v.turn <- struct{}{}
@@ -360,6 +358,11 @@ func (v *vote) release() {
 	// What follows may take long, and uses another connection than the next round.
 	<-v.turn
 	if !released { // the connection is gone
+		_, err := v.client.once(ctx, release, route{})
+		released = err == nil || !passing(err)
+	}
+	tried()
+	if !released {
 		v.client.call(ctx, release)
 	}
 	if unsure { // what was sent on a lost connection may arrive a little later

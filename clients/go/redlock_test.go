@@ -265,6 +265,27 @@ func TestRedLock(t *testing.T) {
 			t.Error(voters[2].fake.log())
 		}
 	})
+	bubble(t, "a server that refuses connections delays nothing", func(t *testing.T) {
+		red, voters := newVoters(t, 3)
+		voters[2].fake.dial = func() error { return errCut }
+		start := time.Now()
+		if err := kept(t, red.Lock("k")).Unlock(background); err != nil {
+			t.Error(err)
+		}
+		took(t, start, 0, time.Millisecond)
+		voters[2].fake.dial = nil
+		hold := kept(t, red.Lock("k"))
+		synctest.Wait() // until all have granted it
+		voters[2].failWith(failing("", errCut))
+		start = time.Now()
+		if err := hold.Unlock(background); err != nil {
+			t.Error(err)
+		}
+		took(t, start, 0, time.Millisecond)
+		voters[2].failWith(nil)
+		time.Sleep(time.Second)
+		wantHeld(t, voters, "")
+	})
 	bubble(t, "a server that is away during the release is released later, also after a longer lease", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
 		hold := kept(t, red.Lock("k", Lease(3*time.Second)))
