@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ type fake struct {
 	// deadline.
 	answer func(command string) (any, error)
 	conns  []*fakeConn
+	dials  atomic.Int32 // how many are in progress
 	closed bool
 	dial   func() error // fails to connect; nil: connects at once
 	info   any          // the reply of LOCK.INFO, which is not recorded; hang: none
@@ -120,6 +122,8 @@ func (f *fake) Conn(ctx context.Context, within time.Duration, key, address stri
 		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		if err := f.dial(); err == errSilent {
+			f.dials.Add(1)
+			defer f.dials.Add(-1)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		} else if err != nil {

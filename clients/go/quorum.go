@@ -20,6 +20,9 @@ type quorum struct {
 	token  int64
 	votes  []*vote
 
+	connecting context.Context // see campaign
+	hangUp     context.CancelFunc
+
 	// mu is locked for these
 	rounds  int           // of renewals
 	longest time.Duration // of the leases that were requested
@@ -46,12 +49,13 @@ type vote struct {
 	err     error
 }
 
-func newQuorum(ctx context.Context, m *majority, turns []chan struct{}) *quorum {
-	q := &quorum{red: m.red, client: m.members[0].client.core, owner: newOwner(), longest: m.spec.lease}
-	q.begin(m.spec, ctx, q.rest)
+func newQuorum(c *campaign) *quorum {
+	q := &quorum{red: c.red, client: c.members[0].client.core, owner: newOwner(), longest: c.spec.lease,
+		connecting: c.connecting, hangUp: c.hangUp}
+	q.begin(c.spec, c.ctx, q.rest)
 	q.start(&q.client.agenda, time.Now(), clockDrift, func() { q.renewal(q.ctx, 0, q.round) })
-	for i, member := range m.members {
-		q.votes = append(q.votes, &vote{quorum: q, index: i, client: member.client.core, turn: turns[i]})
+	for i, member := range c.members {
+		q.votes = append(q.votes, &vote{quorum: q, index: i, client: member.client.core, turn: c.turns[i]})
 	}
 	return q
 }
@@ -197,6 +201,9 @@ func (v *vote) connect(ctx context.Context) error {
 	if v.conn != nil {
 		return nil
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(v.quorum.connecting, cancel)()
 	s := v.quorum.spec
 	conn, err := v.client.backend.Conn(ctx, v.client.connectTimeout, s.keys[0], "")
 	if err != nil {
@@ -220,6 +227,9 @@ func (v *vote) meet() {
 	ctx, cancel := v.client.within(v.quorum.ctx, v.client.connectTimeout)
 	defer cancel()
 	err := v.connect(ctx)
+	if v.quorum.ended() != nil {
+		return
+	}
 	v.quorum.mu.Lock()
 	defer v.quorum.mu.Unlock()
 	v.err = err
@@ -251,11 +261,11 @@ func (v *vote) request(lease time.Duration, first bool) {
 	ctx, cancel := v.client.within(q.ctx, v.client.connectTimeout)
 	defer cancel()
 	err := v.connect(ctx)
+	if q.ended() != nil {
+		return // too late, and nothing was sent
+	}
 	var reply any
 	if err == nil {
-		if q.ended() != nil {
-			return // too late, and nothing was sent
-		}
 		s := *q.spec
 		s.lease = lease
 		v.asked = true
@@ -377,6 +387,7 @@ func (q *quorum) unlock(context.Context) error {
 		return err
 	}
 	defer q.released()
+	q.hangUp()
 	select {
 	case <-q.releaseAll():
 	case <-time.After(replyWithin(q.spec.lease)):

@@ -137,7 +137,11 @@ func (r *RedLock) meet(c *campaign, q *quorum) bool {
 	if met {
 		return true
 	}
-	q.ask(c.ctx, c.roundEnd(), (*vote).meet, func() bool { return false })
+	by := c.roundEnd()
+	if c.limits.limited { // what is left is for the request
+		by = by.Add(-time.Until(by) / 2)
+	}
+	q.ask(c.ctx, by, (*vote).meet, func() bool { return false })
 	if _, refused, _ := q.count(); errors.Is(refused, ErrOption) {
 		return false
 	}
@@ -198,11 +202,13 @@ func (m *majority) acquire(ctx context.Context, began time.Time, wait time.Durat
 		entered = append(entered, a)
 	}
 	c := &campaign{majority: m, limits: entered[0], ctx: ctx, replied: time.Now()}
+	c.connecting, c.hangUp = context.WithCancel(context.Background())
 	for range m.members {
 		c.turns = append(c.turns, make(chan struct{}, 1))
 	}
 	q, err := c.run()
 	if err != nil {
+		c.hangUp()
 		leave(nil)
 		return nil, err
 	}
@@ -219,11 +225,15 @@ type campaign struct {
 	ctx     context.Context
 	replied time.Time       // when a majority replied last, or when it began
 	turns   []chan struct{} // of the servers, so that one that does not respond has one connection, and not one of each round
+
+	// Of what connects: it ends with the campaign, or when the release of its lock begins, because nobody needs it any more.
+	connecting context.Context
+	hangUp     context.CancelFunc
 }
 
 func (c *campaign) run() (*quorum, error) {
 	for {
-		q := newQuorum(c.ctx, c.majority, c.turns)
+		q := newQuorum(c)
 		if c.red.meet(c, q) && q.elect(c.ctx, c.roundEnd()) {
 			return q, nil
 		}

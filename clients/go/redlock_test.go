@@ -239,6 +239,27 @@ func TestRedLock(t *testing.T) {
 			t.Errorf("%d connections", n)
 		}
 	})
+	bubble(t, "a server that does not respond has no connection of a lock that was released", func(t *testing.T) {
+		red, voters := newVoters(t, 3)
+		voters[2].fake.dial = func() error { return errSilent }
+		for i := range 20 {
+			start := time.Now()
+			hold, err := red.Lock("k", Lease(time.Second)).TryLock(background)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := hold.Unlock(background); err != nil {
+				t.Error(err)
+			}
+			if i > 0 { // the first one waits for who the server is
+				took(t, start, 0, time.Millisecond)
+			}
+		}
+		synctest.Wait()
+		if n := voters[2].fake.dials.Load(); n > 0 {
+			t.Errorf("%d connections that nobody needs", n)
+		}
+	})
 	bubble(t, "a majority refuses", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
 		voters[1].fails = failing("LOCK.ACQUIRE", refuse("WRONGTYPE x"))
@@ -361,7 +382,11 @@ func TestRedLock(t *testing.T) {
 	})
 	bubble(t, "a request that is late makes no connection", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
-		q := newQuorum(background, red.Lock("k").target.(*majority), []chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)})
+		c := &campaign{majority: red.Lock("k").target.(*majority), ctx: background}
+		for range voters {
+			c.turns = append(c.turns, make(chan struct{}, 1))
+		}
+		q := newQuorum(c)
 		q.giveUp()
 		time.Sleep(time.Second)
 		v := q.votes[0]

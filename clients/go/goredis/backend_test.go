@@ -227,6 +227,52 @@ func TestAShortDeadlineDoesNotConcernTheServer(t *testing.T) {
 	}
 }
 
+// countedConn counts those that are open.
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// A stopped server accepts connections, and does not reply. Callers that leave, as a lock does that is released, leave only
+// some of them.
+func TestAStoppedServerDoesNotHaveManyConnections(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	var delay, open atomic.Int64
+	b, _ := slowly(t, &delay)
+	ctx := background(t)
+	first, err := b.Conn(ctx, time.Minute, "key", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	client, _ := b.find(ctx, "key")
+	b.node(client).options.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, silent.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		open.Add(1)
+		return &countedConn{conn, sync.OnceFunc(func() { open.Add(-1) })}, nil
+	}
+	for range 50 {
+		left, leave := context.WithCancel(ctx)
+		time.AfterFunc(10*time.Millisecond, leave)
+		if _, err := b.Conn(left, time.Minute, "key", ""); err != context.Canceled {
+			t.Error(err)
+		}
+	}
+	servertest.Eventually(t, "the others to be closed", func() bool { return open.Load() <= transport.MostLate })
+}
+
 // Tries that give up leave connections that are opened to the end, for later ones, but not any number.
 func TestTriesDoNotLeaveManyConnections(t *testing.T) {
 	var delay, dialing atomic.Int64

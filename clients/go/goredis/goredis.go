@@ -296,7 +296,11 @@ func (b *backend) Conn(ctx context.Context, within time.Duration, key, address s
 		}
 		client := redis.NewClient(&options)
 		l := &link{client: client, conn: client.Conn(), address: address, number: b.links.Add(1)}
-		err := l.conn.Ping(ctx).Err() // a server that does not respond would be waited for as long as for a lock
+		end := context.AfterFunc(ctx, func() { client.Close() }) // because a read does not regard that ctx is cancelled
+		err := l.conn.Ping(ctx).Err()                            // a server that does not respond would be waited for as long as for a lock
+		if !end() {
+			err = cmp.Or(err, ctx.Err())
+		}
 		if err != nil {
 			client.Close()
 		}

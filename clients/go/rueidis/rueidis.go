@@ -176,15 +176,27 @@ func (b *backend) Conn(ctx context.Context, within time.Duration, key, address s
 	if b.address != "" && from == b.client { // a cluster: it connects at the first command
 		return dedicate(ctx)
 	}
-	if within < transport.Brief { // a try: others may have left enough
-		select {
-		case b.late <- struct{}{}:
-			<-b.late
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if err := b.room(ctx, within); err != nil {
+		return nil, err
 	}
 	return transport.Await(ctx, transport.Longest, b.late, dedicate, transport.Conn.Keep)
+}
+
+// room waits until nobody has left too many connections that are still being opened. What is no try continues after a
+// while: the address may lead to another server by now.
+func (b *backend) room(ctx context.Context, within time.Duration) error {
+	var enough <-chan time.Time
+	if within >= transport.Brief && len(b.late) == cap(b.late) {
+		enough = time.After(transport.Brief)
+	}
+	select {
+	case b.late <- struct{}{}:
+		<-b.late
+	case <-enough:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // prepare opens the connection for short commands about the key, before waits take the last one that the server accepts,
