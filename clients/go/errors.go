@@ -26,7 +26,8 @@ var (
 	// ErrNotHeld means that the hold was lost before it was released, or that it was released before. If it was lost,
 	// another owner may have held the lock since then.
 	ErrNotHeld = errors.New("not held")
-	// ErrDeadlock means that the wait would have closed a cycle. The text of the error names the cycle.
+	// ErrDeadlock means that the wait would have closed a cycle of owners. The text of the error names the cycle. Each acquisition
+	// has an owner of its own, so the server sees no cycle of two acquisitions: they wait until the end of [Wait] or the context.
 	ErrDeadlock = errors.New("deadlock")
 	// ErrNoReplicas means that too few replicas have acknowledged the grant. The lock is not held.
 	ErrNoReplicas = errors.New("not enough replicas")
