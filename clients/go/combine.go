@@ -29,8 +29,8 @@ func (c *combined) acquire(ctx context.Context, began time.Time, wait time.Durat
 // holds, with their owners and fencing tokens. If one is lost, or its client is closed, the combined lock is lost.
 //
 // The order is the same for all programs that use it, so that they do not wait for each other: by the name of the server,
-// see [ServerName], in a cluster by the slot, by the smallest key, and by the kind. A deadlock with
-// those that acquire their locks in another order is not detected.
+// see [ServerName], in a cluster by the slot, by the smallest key, and by the kind. A deadlock with those
+// that acquire their locks in another order is not detected.
 func Combine(locks ...*Lock) *Lock {
 	s := &spec{kind: "combined lock", wait: noLimit}
 	s.require(len(locks) > 0, "Combine: there must be at least one lock")

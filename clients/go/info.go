@@ -3,6 +3,7 @@ package lockso
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"lock-so.invalid/lock-so/clients/go/internal/transport"
@@ -41,7 +42,7 @@ func (l *Lock) Locked(ctx context.Context) (bool, error) {
 }
 
 // Info returns who holds the lock and who waits for it. It waits for nothing: the error is [ErrConnection] if no server
-// replied within two seconds, [ErrRefused], [ErrClosed] or [ErrOption].
+// replied within two seconds, [ErrRefused], [ErrClosed] or [ErrOption]. Of a RedLock's servers, a majority must reply.
 func (l *Lock) Info(ctx context.Context) (LockInfo, error) { return l.info(ctx) }
 
 func (l *Lock) info(ctx context.Context, options ...string) (all LockInfo, err error) {
@@ -68,20 +69,42 @@ func (l *Lock) Force(ctx context.Context) (forced bool, err error) {
 	return forced, err
 }
 
-// eachKey sends a short command for each key, or if not all are needed, until the first error. It returns that error.
+// eachKey sends a short command for each key, at once to all locks that this one consists of, and of one of them, unless all
+// are needed, until the first error. It returns the first error, but not that of a minority of a RedLock's servers.
 func (l *Lock) eachKey(ctx context.Context, all bool, command func(key string) transport.Command, got func(key string, reply any)) (failure error) {
 	if s := l.target.describe(); s.wrong != "" {
 		return s.fail(s.wrong, ErrOption)
 	}
-	for _, one := range l.target.all() {
-		for _, key := range one.spec.keys {
-			reply, err := one.client.core.request(ctx, one.spec, command(key))
-			if err == nil {
-				got(key, reply)
-			} else if failure = cmp.Or(failure, err); !all {
-				return failure
+	members := l.target.all()
+	answers := make([][]answer, len(members))
+	var done sync.WaitGroup
+	for i, one := range members {
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			for _, key := range one.spec.keys {
+				reply, err := one.client.core.request(ctx, one.spec, command(key))
+				answers[i] = append(answers[i], answer{reply, err})
+				if err != nil && !all {
+					return
+				}
+			}
+		}()
+	}
+	done.Wait()
+	failures := 0
+	for i, one := range members {
+		for k, answer := range answers[i] {
+			if answer.err == nil {
+				got(one.spec.keys[k], answer.reply)
+			} else {
+				failures++
+				failure = cmp.Or(failure, answer.err)
 			}
 		}
+	}
+	if _, redlock := l.target.(*majority); redlock && failures <= (len(members)-1)/2 {
+		return nil
 	}
 	return failure
 }

@@ -408,6 +408,33 @@ func TestRedLock(t *testing.T) {
 		took(t, start, 9897*time.Millisecond, 9899*time.Millisecond)
 		isErr(t, hold.Unlock(background), ErrNotHeld)
 	})
+	bubble(t, "who holds it, as a majority replies", func(t *testing.T) {
+		red, voters := newVoters(t, 3)
+		lock := red.Lock("k")
+		for _, v := range voters[1:] {
+			v.fake.info = holders("another")
+			v.fails = func(command string) (any, error, bool) {
+				return int64(1), nil, strings.HasPrefix(command, "LOCK.FORCE")
+			}
+		}
+		voters[0].fake.info, voters[0].fails = hang{}, silent("")
+		start := time.Now()
+		if info, err := lock.Info(background); err != nil || len(info.Holders) != 2 {
+			t.Error(info, err)
+		}
+		if forced, err := lock.Force(background); err != nil || !forced {
+			t.Error(forced, err)
+		}
+		took(t, start, 0, 4*time.Second)
+		voters[1].fake.info = hang{}
+		voters[1].failWith(silent(""))
+		start = time.Now()
+		_, err := lock.Locked(background)
+		isErr(t, err, ErrConnection)
+		took(t, start, 0, 2*time.Second)
+		_, err = lock.Force(background)
+		isErr(t, err, ErrConnection)
+	})
 	bubble(t, "close", func(t *testing.T) {
 		red, voters := newVoters(t, 3)
 		hold := kept(t, red.Lock("k"))
