@@ -33,7 +33,7 @@ export interface UserSettings extends Settings {
   wrong?: boolean;
 }
 
-async function ioredis(to: To, settings: UserSettings): Promise<User> {
+async function ioredis(to: To, { wrong, ...settings }: UserSettings): Promise<User> {
   const nodes = (to.ports ?? []).map((port) => ({ host: HOST, port }));
   const create = () =>
     to.kind === 'cluster'
@@ -44,7 +44,7 @@ async function ioredis(to: To, settings: UserSettings): Promise<User> {
         });
   const client = create();
   client.on('error', (error: unknown) => console.error(`user: ${String(error)}`));
-  const locks = ioredisLocks(settings.wrong ? (createClient() as never) : client, settings);
+  const locks = ioredisLocks(wrong ? (createClient() as never) : client, settings);
   const connected = await connecting(to, client.connect());
   return {
     locks,
@@ -79,11 +79,11 @@ interface NodeRedis {
 async function connected<Client extends NodeRedis>(
   client: Client,
   to: To,
-  settings: UserSettings,
+  { wrong, ...settings }: UserSettings,
   command: (client: Client, key: string, args: string[]) => Promise<unknown>,
 ): Promise<User> {
   client.on('error', (error) => console.error(`user: ${String(error)}`));
-  const locks = nodeRedisLocks(settings.wrong ? (new Redis({ lazyConnect: true }) as never) : client, settings);
+  const locks = nodeRedisLocks(wrong ? (new Redis({ lazyConnect: true }) as never) : client, settings);
   const connected = await connecting(to, client.connect());
   return {
     locks,

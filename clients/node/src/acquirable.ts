@@ -1,3 +1,4 @@
+import { checkOptions, type Names } from './command.js';
 import { NotAcquired } from './errors.js';
 import { Hold, type Holding } from './hold.js';
 import { withHolds } from './reentry.js';
@@ -11,6 +12,14 @@ export interface WaitOptions {
    * Gives the wait up when it is aborted; nothing is left behind on the server. It does not affect a lock that is held.
    */
   signal?: AbortSignal | undefined;
+}
+
+export const WAIT_OPTIONS: Names<WaitOptions> = { waitMs: true, signal: true };
+
+/** Until when a wait with these options lasts. Throws for invalid ones. */
+export function deadlineOf(options: WaitOptions): Deadline {
+  checkOptions(options, WAIT_OPTIONS);
+  return new Deadline(options.waitMs);
 }
 
 /** `named`: the error of a wait that has timed out names the holders. */
@@ -30,17 +39,18 @@ export class Acquirable {
    * that is aborted, with Deadlock, NoReplicas, Refused, or with the library's error if no connection was ever
    * established. The caller must release the hold.
    */
-  async acquire({ waitMs, signal }: WaitOptions = {}): Promise<Hold> {
-    return new Hold(await this.#acquire(new Deadline(waitMs), signal, true));
+  async acquire(options: WaitOptions = {}): Promise<Hold> {
+    return new Hold(await this.#acquire(deadlineOf(options), options.signal, true));
   }
 
   /**
    * The same as acquire() with `waitMs: 0`, but null if another owner holds the lock. If the server cannot be reached,
    * this rejects with the library's error.
    */
-  async tryAcquire({ signal }: Pick<WaitOptions, 'signal'> = {}): Promise<Hold | null> {
+  async tryAcquire(options: Pick<WaitOptions, 'signal'> = {}): Promise<Hold | null> {
+    checkOptions(options, { signal: true });
     try {
-      return new Hold(await this.#acquire(new Deadline(0), signal, false));
+      return new Hold(await this.#acquire(new Deadline(0), options.signal, false));
     } catch (error) {
       if (error instanceof NotAcquired) {
         return null;
@@ -54,8 +64,11 @@ export class Acquirable {
    * error if it fails, whether or not the lock was lost; and with NotHeld if the lock was lost while the body ran.
    * `hold.signal` notifies the body of a loss.
    */
-  async run<T>(body: (hold: Hold) => Promise<T> | T, { waitMs, signal }: WaitOptions = {}): Promise<T> {
-    const holding = await this.#acquire(new Deadline(waitMs), signal, true);
+  async run<T>(body: (hold: Hold) => Promise<T> | T, options: WaitOptions = {}): Promise<T> {
+    if (typeof body !== 'function') {
+      throw new TypeError(`body must be a function, not ${String(body)}`);
+    }
+    const holding = await this.#acquire(deadlineOf(options), options.signal, true);
     const hold = new Hold(holding);
     let result: T;
     try {

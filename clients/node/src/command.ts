@@ -63,6 +63,32 @@ const NO_TOKEN: Partial<Record<Kind, string>> = {
   semaphore: 'a semaphore',
 };
 
+/** The names of all options; the compiler finds one that is missing. */
+export type Names<Options> = Record<keyof Options, true>;
+
+/** The options of locks and semaphores. */
+export const LOCK_OPTIONS: Names<SemaphoreOptions> = {
+  leaseMs: true,
+  session: true,
+  fenced: true,
+  replicas: true,
+  renew: true,
+  watch: true,
+  reentrant: true,
+  permits: true,
+};
+
+/** Throws for an option that does not exist: if it is only misspelled, the program relies on it. */
+export function checkOptions<Options extends object>(options: Options, names: Names<Options>): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new TypeError(`options must be an object, not ${String(options)}`);
+  }
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(names, name));
+  if (unknown !== undefined) {
+    throw new TypeError(`${unknown}: there is no such option here, only ${Object.keys(names).join(', ')}`);
+  }
+}
+
 /** Throws unless `value` is a number of ms that is greater than 0; the server counts whole ones. */
 export function checkPositive(name: string, value: number): void {
   if (typeof value !== 'number' || !(value > 0)) {
@@ -124,6 +150,7 @@ function checkPermits(kind: Kind, permits: number | undefined, limit: number): v
  * always invalid, with the option's name.
  */
 export function specOf(kind: Kind, keys: readonly string[], options: SemaphoreOptions, limit = 1, prefix = '', modes?: Mode[]): Spec {
+  checkOptions(options, LOCK_OPTIONS);
   const { leaseMs = 30_000, permits, fenced, replicas, renew = true, reentrant } = options;
   checkKeys(kind, keys);
   checkPositive('leaseMs', leaseMs);
@@ -146,6 +173,7 @@ export function multiKeysOf(keys: MultiKeys): { keys: readonly string[]; modes?:
   if (isList(keys)) {
     return { keys };
   }
+  checkOptions(keys, { read: true, write: true });
   const write = [...(keys.write ?? [])];
   const read = (keys.read ?? []).filter((key) => !write.includes(key));
   return { keys: [...read, ...write], modes: [...read.map((): Mode => 'READ'), ...write.map((): Mode => 'WRITE')] };

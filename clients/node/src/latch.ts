@@ -1,9 +1,9 @@
-import type { WaitOptions } from './acquirable.js';
-import { checkCount, checkDelay, checkKey, checkPositive } from './command.js';
+import { deadlineOf, type WaitOptions } from './acquirable.js';
+import { checkCount, checkDelay, checkKey, checkOptions, checkPositive } from './command.js';
 import type { Line } from './connections.js';
 import type { Core } from './core.js';
 import type { Subject } from './errors.js';
-import { Deadline } from './time.js';
+import type { Deadline } from './time.js';
 import { Waiting } from './waiting.js';
 
 /** A latch: any number of clients wait until it has been counted down. One that was not set is open. */
@@ -24,8 +24,10 @@ export class Latch {
    * Sets the count, whatever it was; 0 opens the latch. With `leaseMs` it opens by itself after that time. This is not
    * repeated if the connection is lost, because that would undo what was counted down meanwhile.
    */
-  async set(count: number, { leaseMs }: { leaseMs?: number | undefined } = {}): Promise<void> {
+  async set(count: number, options: { leaseMs?: number | undefined } = {}): Promise<void> {
     checkDelay('count', count);
+    checkOptions(options, { leaseMs: true });
+    const { leaseMs } = options;
     if (leaseMs !== undefined) {
       checkPositive('leaseMs', leaseMs);
     }
@@ -51,10 +53,10 @@ export class Latch {
    * Waits until the latch is open; resolves to false if it was not opened in time. It rejects and lasts as the wait for a
    * lock does.
    */
-  async wait({ waitMs, signal }: WaitOptions = {}): Promise<boolean> {
-    const deadline = new Deadline(waitMs);
+  async wait(options: WaitOptions = {}): Promise<boolean> {
+    const deadline = deadlineOf(options);
     const waiting = new LatchWait(this.#core, this.#subject, this.#key);
-    return this.#core.during(waiting, signal, () => waiting.run(deadline));
+    return this.#core.during(waiting, options.signal, () => waiting.run(deadline));
   }
 }
 

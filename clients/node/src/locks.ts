@@ -1,6 +1,6 @@
-import type { WaitOptions } from './acquirable.js';
+import { WAIT_OPTIONS, type WaitOptions } from './acquirable.js';
 import { memberOf } from './combined.js';
-import { multiKeysOf, specOf, type Kind, type LockOptions, type Mode, type MultiKeys, type SemaphoreOptions } from './command.js';
+import { checkOptions, LOCK_OPTIONS, multiKeysOf, specOf, type Kind, type LockOptions, type Mode, type MultiKeys, type Names, type SemaphoreOptions } from './command.js';
 import type { Settings } from './connections.js';
 import type { Connector } from './connector.js';
 import { Core } from './core.js';
@@ -14,6 +14,9 @@ export interface WithLockOptions extends LockOptions, WaitOptions {
   /** The kind of lock; by default `lock`, and `multi` for a list of keys, which can have no other. */
   kind?: Exclude<Kind, 'semaphore'> | undefined;
 }
+
+const { permits: _, ...OPTIONS } = LOCK_OPTIONS;
+const WITH_LOCK_OPTIONS: Names<WithLockOptions> = { ...OPTIONS, ...WAIT_OPTIONS, kind: true };
 
 /** The arguments of withLock. */
 export type WithLock<T> =
@@ -90,6 +93,7 @@ export class Locks implements AsyncDisposable {
 
   /** Runs `body` under a lock: see Lock.run. */
   withLock<T>(...[key, body, options = {}]: WithLock<T>): Promise<T> {
+    checkOptions(options, WITH_LOCK_OPTIONS);
     const { kind = typeof key === 'string' ? 'lock' : 'multi', waitMs, signal, ...rest } = options;
     const { keys, modes } = multiKeysOf(typeof key === 'string' ? [key] : key);
     return this.#make(kind, keys, rest, 1, modes).run(body, { waitMs, signal });
@@ -101,11 +105,12 @@ export class Locks implements AsyncDisposable {
   }
 
   /**
-   * Gives up all waits, releases all holds, and closes all connections, within `timeoutMs`, 2 s by default. Never
-   * rejects.
+   * Gives up all waits, releases all holds, and closes all connections, within `timeoutMs`, 2 s by default. Rejects only
+   * for invalid options.
    */
-  close({ timeoutMs = 2_000 }: { timeoutMs?: number } = {}): Promise<void> {
-    return this.#core.close(timeoutMs);
+  async close(options: { timeoutMs?: number } = {}): Promise<void> {
+    checkOptions(options, { timeoutMs: true });
+    await this.#core.close(options.timeoutMs ?? 2_000);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

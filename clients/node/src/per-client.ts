@@ -1,3 +1,4 @@
+import { checkOptions } from './command.js';
 import type { Settings } from './connections.js';
 import type { Connector } from './connector.js';
 import { Locks } from './locks.js';
@@ -10,7 +11,8 @@ export function perClient<Client extends object>(
   connectorOf: (client: Client) => Connector,
 ): (client: Client, settings?: Settings) => Locks {
   const known = new WeakMap<Client, Locks>();
-  return (client, settings) => {
+  return (client, settings = {}) => {
+    checkOptions(settings, { maxBlockMs: true, connectTimeoutMs: true });
     let locks = known.get(client);
     if (locks === undefined || locks.isClosed) {
       locks = new Locks(connectorOf(client), settings);

@@ -1,4 +1,4 @@
-import { checkCount, checkDelay, checkKey, checkPositive } from './command.js';
+import { checkCount, checkDelay, checkKey, checkOptions, checkPositive } from './command.js';
 import type { Word } from './connector.js';
 import { Consumer, type ConsumeOptions, type Handler } from './consumer.js';
 import type { Core } from './core.js';
@@ -33,8 +33,10 @@ export class DelayedQueue {
    * generates. Without a given id this is not repeated if the connection is lost: it rejects with the library's error, and
    * the value may have been scheduled.
    */
-  async push(value: string | Uint8Array, delayMs: number, { id }: { id?: string | undefined } = {}): Promise<string> {
+  async push(value: string | Uint8Array, delayMs: number, options: { id?: string | undefined } = {}): Promise<string> {
     checkDelay('delayMs', delayMs);
+    checkOptions(options, { id: true });
+    const { id } = options;
     if (id !== undefined && (typeof id !== 'string' || id === '' || id === '*')) {
       throw new RangeError(`id must be a non-empty string other than '*', not '${String(id)}'`);
     }
@@ -69,6 +71,7 @@ export class DelayedQueue {
    * So an element can be handled twice.
    */
   async consume(handler: Handler, options: ConsumeOptions = {}): Promise<never> {
+    checkOptions(options, { timeoutMs: true, maxTries: true, backoffMs: true, signal: true });
     const { timeoutMs = 60_000, maxTries = 5, backoffMs = 1_000, signal } = options;
     checkPositive('timeoutMs', timeoutMs);
     checkCount('maxTries', maxTries);

@@ -1,5 +1,5 @@
 import { Acquirable } from './acquirable.js';
-import { acquire, checkPositive, release, renew, specOf, type Spec } from './command.js';
+import { acquire, checkOptions, checkPositive, release, renew, specOf, type Spec } from './command.js';
 import { REPLY_MS, type Line } from './connections.js';
 import type { Core } from './core.js';
 import { isNotHeld, isTransient, nameOfSubject, NotAcquired, NotHeld, ServerError, typed, warn, type Subject } from './errors.js';
@@ -50,7 +50,9 @@ export class RedLock {
   }
 
   /** One holder at a time. There is no queue: a waiter tries again after a random pause. */
-  lock(key: string, { leaseMs = 10_000 }: RedLockOptions = {}): Acquirable {
+  lock(key: string, options: RedLockOptions = {}): Acquirable {
+    checkOptions(options, { leaseMs: true });
+    const { leaseMs = 10_000 } = options;
     const specs = this.#servers.map(({ core }) => specOf('lock', [key], { leaseMs, fenced: true }, 1, core.connector.prefix));
     return new Acquirable((deadline, signal) => {
       const seats = this.#servers.map((server, at) => new Seat(server, specs[at]!));

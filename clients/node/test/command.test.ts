@@ -2,6 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { acquire, cancel, multiKeysOf, release, releaseOne, renew, specOf, watch, type Kind, type Mode, type SemaphoreOptions } from '../src/command.js';
+import { RedLock } from '../src/index.js';
+import { Locks } from '../src/locks.js';
+import { perClient } from '../src/per-client.js';
+import { Fake } from './fake.js';
 
 interface Row {
   kind: Kind;
@@ -104,4 +108,37 @@ test('settings that are always invalid are refused at once', () => {
   refuses('kind: there is no mutex', 'mutex' as Kind, ['a'], {});
   refuses('keys must not be empty', 'multi', [], {});
   refuses('a key must be a string, not undefined', 'lock', [undefined as unknown as string], {});
+});
+
+test('an option that does not exist is refused, and named first, before anything is sent', async () => {
+  const fake = new Fake(() => 1);
+  const locks = new Locks(fake);
+  const lock = locks.lock('k');
+  const typo = { wait: 1_000 } as never;
+  const refusal = { name: 'TypeError', message: /^wait: there is no such option here, only \w+/ };
+  const redlock = new RedLock([1, 2, 3].map(() => new Locks(fake)));
+  const settings = perClient(() => fake);
+  const throwing = [
+    () => locks.lock('k', typo),
+    () => locks.semaphore('k', 2, typo),
+    () => locks.multi(typo),
+    () => locks.withLock('k', () => {}, typo),
+    () => redlock.lock('k', typo),
+    () => settings({}, typo),
+  ];
+  throwing.forEach((call) => assert.throws(call, refusal));
+  const rejecting = [
+    lock.acquire(typo),
+    lock.tryAcquire(typo),
+    lock.run(() => {}, typo),
+    locks.latch('l').set(1, typo),
+    locks.latch('l').wait(typo),
+    locks.delayedQueue('q').push('v', 1, typo),
+    locks.delayedQueue('q').consume(() => {}, typo),
+    locks.close(typo),
+  ];
+  await Promise.all(rejecting.map((promise) => assert.rejects(promise, refusal)));
+  await assert.rejects(lock.acquire(1_000 as never), { name: 'TypeError', message: 'options must be an object, not 1000' });
+  assert.deepEqual([fake.sent.length, locks.isClosed], [0, false]);
+  await locks.close();
 });
