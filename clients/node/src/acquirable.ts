@@ -1,4 +1,4 @@
-import { checkOptions, type Names } from './command.js';
+import { checkFunction, checkOptions, type Names } from './command.js';
 import { NotAcquired } from './errors.js';
 import { Hold, type Holding } from './hold.js';
 import { withHolds } from './reentry.js';
@@ -65,9 +65,7 @@ export class Acquirable {
    * `hold.signal` notifies the body of a loss.
    */
   async run<T>(body: (hold: Hold) => Promise<T> | T, options: WaitOptions = {}): Promise<T> {
-    if (typeof body !== 'function') {
-      throw new TypeError(`body must be a function, not ${String(body)}`);
-    }
+    checkFunction('body', body);
     const holding = await this.#acquire(deadlineOf(options), options.signal, true);
     const hold = new Hold(holding);
     let result: T;

@@ -112,6 +112,13 @@ export function checkDelay(name: string, value: number): void {
   }
 }
 
+/** Throws unless `value`, which is to be called later, is a function. */
+export function checkFunction(name: string, value: unknown): void {
+  if (typeof value !== 'function') {
+    throw new TypeError(`${name} must be a function, not ${String(value)}`);
+  }
+}
+
 export function checkKey(key: string): void {
   if (typeof key !== 'string') {
     throw new TypeError(`a key must be a string, not ${String(key)}`);
@@ -173,7 +180,15 @@ export function multiKeysOf(keys: MultiKeys): { keys: readonly string[]; modes?:
   if (isList(keys)) {
     return { keys };
   }
+  if (typeof keys !== 'object' || keys === null) {
+    throw new TypeError(`keys must be a list or { read, write }, not ${String(keys)}`);
+  }
   checkOptions(keys, { read: true, write: true });
+  for (const [name, list] of Object.entries(keys)) {
+    if (list !== undefined && !Array.isArray(list)) {
+      throw new TypeError(`${name} must be a list of keys, not ${String(list)}`);
+    }
+  }
   const write = [...(keys.write ?? [])];
   const read = (keys.read ?? []).filter((key) => !write.includes(key));
   return { keys: [...read, ...write], modes: [...read.map((): Mode => 'READ'), ...write.map((): Mode => 'WRITE')] };

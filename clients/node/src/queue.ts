@@ -1,4 +1,4 @@
-import { checkCount, checkDelay, checkKey, checkOptions, checkPositive } from './command.js';
+import { checkCount, checkDelay, checkFunction, checkKey, checkOptions, checkPositive } from './command.js';
 import type { Word } from './connector.js';
 import { Consumer, type ConsumeOptions, type Handler } from './consumer.js';
 import type { Core } from './core.js';
@@ -40,6 +40,9 @@ export class DelayedQueue {
     if (id !== undefined && (typeof id !== 'string' || id === '' || id === '*')) {
       throw new RangeError(`id must be a non-empty string other than '*', not '${String(id)}'`);
     }
+    if (typeof value !== 'string' && !(value instanceof Uint8Array)) {
+      throw new TypeError(`value must be a string or bytes, not ${String(value)}`);
+    }
     const bytes = Buffer.from(value as string);
     if (triesOf(bytes) !== null) {
       throw new RangeError('value must not begin as those that a consumer has tried: lock-so:<digits>:');
@@ -71,6 +74,7 @@ export class DelayedQueue {
    * So an element can be handled twice.
    */
   async consume(handler: Handler, options: ConsumeOptions = {}): Promise<never> {
+    checkFunction('handler', handler);
     checkOptions(options, { timeoutMs: true, maxTries: true, backoffMs: true, signal: true });
     const { timeoutMs = 60_000, maxTries = 5, backoffMs = 1_000, signal } = options;
     checkPositive('timeoutMs', timeoutMs);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { acquire, cancel, multiKeysOf, release, releaseOne, renew, specOf, watch, type Kind, type Mode, type SemaphoreOptions } from '../src/command.js';
+import { acquire, cancel, multiKeysOf, release, releaseOne, renew, specOf, watch, type Kind, type Mode, type MultiKeys, type SemaphoreOptions } from '../src/command.js';
 import { RedLock } from '../src/index.js';
 import { Locks } from '../src/locks.js';
 import { perClient } from '../src/per-client.js';
@@ -108,6 +108,10 @@ test('settings that are always invalid are refused at once', () => {
   refuses('kind: there is no mutex', 'mutex' as Kind, ['a'], {});
   refuses('keys must not be empty', 'multi', [], {});
   refuses('a key must be a string, not undefined', 'lock', [undefined as unknown as string], {});
+  const refusesKeys = (message: string, keys: unknown) => assert.throws(() => multiKeysOf(keys as MultiKeys), { name: 'TypeError', message });
+  refusesKeys('keys must be a list or { read, write }, not 5', 5);
+  refusesKeys('keys must be a list or { read, write }, not k', 'k');
+  refusesKeys('write must be a list of keys, not report', { write: 'report' });
 });
 
 test('an option that does not exist is refused, and named first, before anything is sent', async () => {

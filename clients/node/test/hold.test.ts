@@ -223,7 +223,8 @@ test('withLock returns what the body returns, and passes its options on', async 
   await locks.withLock(['a', 'b'], () => {});
   // @ts-expect-error: only a multi-key lock has several keys
   assert.throws(() => locks.withLock(['a', 'b'], () => {}, { kind: 'fair' }), { message: 'keys: a fair lock has one key, not 2' });
-  assert.equal(fake.of('LOCK.MACQUIRE').length, 1);
+  await assert.rejects(locks.withLock('c', { waitMs: 1 } as never), { name: 'TypeError', message: 'body must be a function, not [object Object]' });
+  assert.deepEqual([fake.of('LOCK.MACQUIRE').length, fake.of('LOCK.ACQUIRE').length], [1, 0]);
   await locks.close();
 });
 

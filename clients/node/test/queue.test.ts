@@ -175,6 +175,8 @@ test('invalid options are refused before anything is sent', async () => {
   await assert.rejects(queue.push('v', -1), { message: 'delayMs must be a whole number and not negative, not -1' });
   await assert.rejects(queue.push('v', 0, { id: '*' }), { message: "id must be a non-empty string other than '*', not '*'" });
   await assert.rejects(queue.push('lock-so:12:v', 0), /^RangeError: value must not begin as those/);
+  await assert.rejects(queue.push({} as never, 0), { name: 'TypeError', message: 'value must be a string or bytes, not [object Object]' });
+  await assert.rejects(queue.consume({} as never), { name: 'TypeError', message: 'handler must be a function, not [object Object]' });
   await assert.rejects(queue.list(0), { message: 'count must be at least 1, not 0' });
   await assert.rejects(queue.consume(() => {}, { timeoutMs: 0 }), { message: 'timeoutMs must be greater than 0, not 0' });
   await assert.rejects(queue.consume(() => {}, { maxTries: 0 }), { message: 'maxTries must be at least 1, not 0' });
