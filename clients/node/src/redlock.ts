@@ -1,10 +1,11 @@
 import { Acquirable } from './acquirable.js';
-import { acquire, checkOptions, checkPositive, release, renew, specOf, type Spec } from './command.js';
+import { acquire, checkOptions, checkPositive, firstKey, info, release, renew, specOf, type Spec } from './command.js';
 import { REPLY_MS, type Line } from './connections.js';
 import type { Core } from './core.js';
 import { isNotHeld, isTransient, nameOfSubject, NotAcquired, NotHeld, ServerError, typed, warn, type Subject } from './errors.js';
 import type { Hold, Holding } from './hold.js';
 import { identify, reasonAgainst, type Identity } from './identity.js';
+import { holdersIn } from './info.js';
 import type { Keeper } from './keeper.js';
 import type { Locks } from './locks.js';
 import { newOwner } from './owner.js';
@@ -15,6 +16,9 @@ const PAUSE_MS = [20, 200] as const;
 
 /** How late a wait ends if servers do not respond, in ms. */
 const LATE_MS = 80;
+
+/** How late a wait ends that also requests the holders, in ms. */
+const NAMED_MS = 95;
 
 /** The error of a server that has not replied to an earlier request in time: it does not get the next one. */
 const BUSY = new Error('the server has not replied yet');
@@ -54,10 +58,10 @@ export class RedLock {
     checkOptions(options, { leaseMs: true });
     const { leaseMs = 10_000 } = options;
     const specs = this.#servers.map(({ core }) => specOf('lock', [key], { leaseMs, fenced: true }, 1, core.connector.prefix));
-    return new Acquirable((deadline, signal) => {
+    return new Acquirable((deadline, signal, named) => {
       const seats = this.#servers.map((server, at) => new Seat(server, specs[at]!));
       const request = new Request({ kind: 'redlock', keys: specs[0]!.keys }, seats, leaseMs);
-      const run = () => request.run(deadline);
+      const run = () => request.run(deadline, named);
       return seats.reduceRight((inner, { core }) => () => core.during(request, signal, inner), run)();
     });
   }
@@ -240,6 +244,8 @@ async function releaseAll(seats: readonly Seat[], owner: string, leaseMs: number
 /** What the servers replied in one round. */
 interface Round {
   replies: number;
+  /** The servers on which another owner holds it. */
+  taken: Seat[];
   /** The error of a server that refuses. */
   refusals: unknown[];
   /** The last error about a connection. */
@@ -263,13 +269,14 @@ class Request {
     this.#stop.end(reason);
   }
 
-  async run(deadline: Deadline): Promise<Holding> {
+  /** The error of a wait that has timed out names the holders if it is `named`. */
+  async run(deadline: Deadline, named: boolean): Promise<Holding> {
     const majority = majorityOf(this.#seats);
     const connectTimeoutMs = Math.max(...this.#seats.map(({ core }) => core.connections.connectTimeoutMs));
     let replied = now();
     await this.#identify(deadline);
     for (;;) {
-      const round: Round = { replies: 0, refusals: [], error: undefined };
+      const round: Round = { replies: 0, taken: [], refusals: [], error: undefined };
       const holding = await this.#round(deadline, round);
       if (holding !== null) {
         return holding;
@@ -287,12 +294,24 @@ class Request {
         throw cause;
       }
       if (deadline.leftMs === 0) {
-        throw new NotAcquired(this.#subject, deadline.waitMs, [], cause);
+        const holders = named && !silent ? await this.#findHolders(deadline, round.taken) : [];
+        throw new NotAcquired(this.#subject, deadline.waitMs, holders, cause);
       }
       const [least, most] = PAUSE_MS;
       const pause = new Pauses(Infinity, least + Math.random() * (most - least));
       await pause.wait(this.#stop.signal, deadline.leftMs);
     }
+  }
+
+  /** The owners on these servers, as far as they reply in time. */
+  async #findHolders(deadline: Deadline, seats: readonly Seat[]): Promise<string[]> {
+    const holders = new Set<string>();
+    const find = async ({ core, spec }: Seat) => {
+      const reply = await core.connections.command('', info(firstKey(spec)));
+      holdersIn(reply).forEach((holder) => holders.add(holder));
+    };
+    await settled(seats.map(find), deadline.until + NAMED_MS - now());
+    return [...holders];
   }
 
   /** How long the next step may take. */
@@ -337,7 +356,9 @@ class Request {
         // A request that is sent later, by a renewal, counts later: the others may have lost the lock before it is granted.
         const reply = await seat.ask(acquire(seat.spec, owner, null), sent + limit);
         round.replies++;
-        if (reply !== null && !isReleased) {
+        if (reply === null) {
+          round.taken.push(seat);
+        } else if (!isReleased) {
           seat.counts = true; // if it is late, from the next renewal on
           tokens.push(Number(reply));
         }

@@ -36,7 +36,8 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await held('p:k', 3);
     assert.deepEqual([hold.kind, hold.keys, hold.isLost, hold.holds], ['redlock', ['p:k'], false, []]);
     assert.equal(await lock.tryAcquire(), null);
-    await assert.rejects(lock.acquire({ waitMs: 50 }), { name: 'NotAcquired', message: /^RedLock "p:k" was not acquired within 0.05 s/ });
+    const message = `RedLock "p:k" was not acquired within 0.05 s: held by ${hold.owner} (this process)`;
+    await assert.rejects(lock.acquire({ waitMs: 50 }), { name: 'NotAcquired', message, holders: [hold.owner] });
     await hold.renew(60_000);
     await hold.renew();
     await assert.rejects(hold.renew(0), RangeError);
@@ -236,6 +237,22 @@ test('a server that cannot be connected to prevents no try, and delays only the 
   const start = performance.now();
   await (await lock.acquire()).release();
   assert.ok(performance.now() - start < 500);
+  await Promise.all(all.map((locks) => locks.close()));
+});
+
+test('the error names the holders, and not the server that cannot be connected to', async () => {
+  const { all, fakes, sent, redlock } = three((_server, [name]) => {
+    if (name === 'LOCK.INFO') {
+      return { holders: [{ owner: 'other' }] };
+    }
+    return name === 'LOCK.ACQUIRE' ? REFUSED : undefined;
+  });
+  fakes[2]!.connect = () => Promise.reject(new Error('connect ECONNREFUSED'));
+  const lock = redlock.lock('k');
+  const message = 'RedLock "k" was not acquired: held by other';
+  await assert.rejects(lock.acquire({ waitMs: 0 }), { name: 'NotAcquired', message, holders: ['other'] });
+  assert.equal(await lock.tryAcquire(), null);
+  assert.deepEqual(sent('LOCK.INFO'), [1, 1, 0]);
   await Promise.all(all.map((locks) => locks.close()));
 });
 
