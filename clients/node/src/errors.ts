@@ -131,8 +131,11 @@ export function isNotHeld(error: unknown): boolean {
   return error instanceof ServerError && error.code === 'NOTHELD';
 }
 
-/** The error for the user: an error reply as one of the classes above, any other error unchanged. */
-export function typed(subject: Subject, error: unknown): unknown {
+/**
+ * The error for the user: an error reply as one of the classes above, any other error unchanged. `isOfKey`: the reply is
+ * about the key of the subject.
+ */
+export function typed(subject: Subject, error: unknown, isOfKey = true): unknown {
   if (!(error instanceof ServerError)) {
     return error;
   }
@@ -145,12 +148,15 @@ export function typed(subject: Subject, error: unknown): unknown {
     case 'NOREPLICAS':
       return new NoReplicas('NOREPLICAS', error.message, options);
     default:
-      return new Refused(error.code, hinted(error), options);
+      return new Refused(error.code, hinted(isOfKey ? subject : null, error), options);
   }
 }
 
-function hinted(error: ServerError): string {
+function hinted(subject: Subject | null, error: ServerError): string {
   const { message } = error;
+  if (error.code === 'WRONGTYPE' && subject !== null) {
+    return `${nameOfSubject(subject)}: ${message}`; // the server does not name the key
+  }
   return message.startsWith('ERR unknown command') ? `unknown command: is lock.so loaded on ${addressOf(error)}?` : message;
 }
 

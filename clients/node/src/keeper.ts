@@ -305,11 +305,11 @@ export class Keeper implements Holding {
 
   guard(command: readonly string[]): Promise<unknown> {
     const args = guard(this.spec, this.owner, command);
-    return this.#ask(() => this.#connections.request(firstKey(this.spec), args, true));
+    return this.#ask(() => this.#connections.request(firstKey(this.spec), args, true), false);
   }
 
-  /** Rejects with the error for the user; the reply NOTHELD means that the hold is lost. */
-  async #ask<Reply>(request: () => Promise<Reply>): Promise<Reply> {
+  /** Rejects with the error for the user, see typed; the reply NOTHELD means that the hold is lost. */
+  async #ask<Reply>(request: () => Promise<Reply>, isOfKey = true): Promise<Reply> {
     this.core.checkOpen();
     if (this.#end.hasEnded) {
       throw this.notHeld();
@@ -321,7 +321,7 @@ export class Keeper implements Holding {
         this.#lose('the server reported its loss');
         throw this.notHeld();
       }
-      throw typed(this.spec, error);
+      throw typed(this.spec, error, isOfKey);
     }
   }
 

@@ -52,7 +52,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     assert.equal(await hold.guard('SET', '{g}v', 1), 'OK');
     assert.equal(await hold.guard('INCR', '{g}v'), 2);
     assert.equal(await hold.guard('GET', '{g}none'), null);
-    await assert.rejects(hold.guard('LPUSH', '{g}v', 'x'), Refused);
+    await assert.rejects(hold.guard('LPUSH', '{g}v', 'x'), (error) => error instanceof Refused && /^WRONGTYPE /.test(error.message));
     await server.ask.call('LOCK.FORCE', '{g}a');
     await assert.rejects(hold.guard('INCR', '{g}v'), NotHeld);
     assert.equal(hold.isLost, true);

@@ -67,6 +67,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await latch.countDown();
     assert.equal(await wait, true);
     await server.ask.set('l', 'x');
+    await assert.rejects(locks.lock('l').acquire(), (error) => error instanceof Refused && /^lock "l": WRONGTYPE /.test(error.message));
     await assert.rejects(latch.set(1), Refused);
     await server.ask.del('l');
     await locks.close();
