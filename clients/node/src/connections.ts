@@ -333,7 +333,8 @@ export class Connections {
     const address = addressOf(error) || this.#connector.addressOf(null);
     if (!this.#outages.has(address)) {
       this.#outages.add(address);
-      warn(`${lock}: no connection to ${address} (${textOf(error)}); the wait goes on`);
+      const limit = this.connected ? '' : `, for ${secondsOf(this.connectTimeoutMs)} s at most if none is established`;
+      warn(`${lock}: no connection to ${address} (${textOf(error)}); the wait goes on${limit}`);
     }
   }
 

@@ -41,7 +41,10 @@ function warnings(part: string): { texts: string[]; stop: () => void } {
 for (const [name, library] of Object.entries(LIBRARIES)) {
   test(`${name}: a wrong port: the library's error after connectTimeoutMs, also without a limit`, async () => {
     const locks = library(1, {}, { connectTimeoutMs: 1_000 });
-    await lasts(1_000, 1_000, () => assert.rejects(locks.lock('k').acquire(), { code: 'ECONNREFUSED' }));
+    const seen = warnings('"none"');
+    await lasts(1_000, 1_000, () => assert.rejects(locks.lock('none').acquire(), { code: 'ECONNREFUSED' }));
+    seen.stop();
+    assert.match(seen.texts.join(), /^lock "none": no connection to 127.0.0.1:1 \(.+\); the wait goes on, for 1 s at most if none is established$/);
     await locks.close();
   });
 
