@@ -14,8 +14,11 @@ const PACKAGE = join(__dirname, '..', '..', '/');
 // In the package's folder, so that examples can import the package by its name.
 const FOLDER = `${PACKAGE}examples/`;
 
-/** Definitions that the README's examples use. */
+/** What the README's examples use that are no whole programs. */
 const README_BEGINS = `
+import { Redis } from 'ioredis';
+import { withLock } from 'lock-so/ioredis';
+const redis = new Redis();
 const signal = AbortSignal.timeout(60_000);
 const work = async (_: unknown) => console.log('working');
 `;
@@ -25,9 +28,9 @@ let cluster: TestCluster;
 /** The programs, and the output of each. */
 let programs: { output: string }[];
 
-async function examplesOf(path: string): Promise<string[]> {
+async function examplesOf(path: string, language = 'ts'): Promise<string[]> {
   const text = await readFile(path, 'utf8');
-  return [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code!);
+  return [...text.matchAll(new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 'gs'))].map(([, code]) => code!);
 }
 
 before(async () => {
@@ -36,14 +39,14 @@ before(async () => {
   const { PAGE } = process.env;
   assert.ok(PAGE, 'PAGE=path/to/docs/clients/node.md is needed');
   const readme = [README_BEGINS, ...(await examplesOf(`${PACKAGE}README.md`)), 'redis.disconnect();'].join('\n');
-  const page = await examplesOf(PAGE);
-  const outputs = ['working\n'.repeat(4), 'working\n', 'working\n', 'working\n', 'given up\n', '2\n'];
-  assert.equal(page.length + 1, outputs.length);
+  const whole = [...(await examplesOf(`${PACKAGE}README.md`, 'js')), ...(await examplesOf(PAGE))];
+  const outputs = ['working\n'.repeat(4), 'working\n', 'working\n', 'working\n', 'working\n', 'given up\n', '2\n'];
+  assert.equal(whole.length + 1, outputs.length);
   programs = outputs.map((output) => ({ output }));
 
   await rm(FOLDER, { recursive: true, force: true });
   await mkdir(FOLDER);
-  for (const [number, code] of [readme, ...page].entries()) {
+  for (const [number, code] of [readme, ...whole].entries()) {
     const { port } = code.includes('new Cluster(') ? cluster.servers[0]! : server;
     const own = code.replaceAll('6379', String(port)).replaceAll('new Redis()', `new Redis(${port})`);
     await writeFile(`${FOLDER}${number}.mts`, own);
