@@ -162,6 +162,9 @@ export function specOf(kind: Kind, keys: readonly string[], options: SemaphoreOp
   checkKeys(kind, keys);
   checkPositive('leaseMs', leaseMs);
   checkPermits(kind, permits, limit);
+  if (modes !== undefined && kind !== 'multi') {
+    throw new TypeError(`keys: a ${NAMES[kind]} has no { read, write }`);
+  }
   if (fenced && NO_TOKEN[kind] !== undefined) {
     throw new TypeError(`fenced: ${NO_TOKEN[kind]} has no fencing token`);
   }

@@ -18,10 +18,8 @@ export interface WithLockOptions extends LockOptions, WaitOptions {
 const { permits: _, ...OPTIONS } = LOCK_OPTIONS;
 const WITH_LOCK_OPTIONS: Names<WithLockOptions> = { ...OPTIONS, ...WAIT_OPTIONS, kind: true };
 
-/** The arguments of withLock. */
-export type WithLock<T> =
-  | [key: string, body: (hold: Hold) => Promise<T> | T, options?: WithLockOptions]
-  | [keys: MultiKeys, body: (hold: Hold) => Promise<T> | T, options?: WithLockOptions & { kind?: 'multi' | undefined }];
+/** The arguments of withLock. `options.kind` of a list of keys can only be `multi`. */
+export type WithLock<T> = [keys: string | MultiKeys, body: (hold: Hold) => Promise<T> | T, options?: WithLockOptions];
 
 /** The locks of one client. They use the client's settings, but connections of their own. */
 export class Locks implements AsyncDisposable {

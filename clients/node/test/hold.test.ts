@@ -221,8 +221,8 @@ test('withLock returns what the body returns, and passes its options on', async 
   assert.equal(await locks.withLock('k', (hold) => hold.token, { kind: 'fair', fenced: true, leaseMs: 500, waitMs: 0 }), 7);
   assert.match(fake.sent[0]!.join(' '), /^LOCK.FAIR k \S+ PX 500 FENCED ONCE$/);
   await locks.withLock(['a', 'b'], () => {});
-  // @ts-expect-error: only a multi-key lock has several keys
   assert.throws(() => locks.withLock(['a', 'b'], () => {}, { kind: 'fair' }), { message: 'keys: a fair lock has one key, not 2' });
+  assert.throws(() => locks.withLock({ read: ['a'] }, () => {}, { kind: 'fair' }), { message: 'keys: a fair lock has no { read, write }' });
   await assert.rejects(locks.withLock('c', { waitMs: 1 } as never), { name: 'TypeError', message: 'body must be a function, not [object Object]' });
   assert.deepEqual([fake.of('LOCK.MACQUIRE').length, fake.of('LOCK.ACQUIRE').length], [1, 0]);
   await locks.close();
