@@ -1,6 +1,7 @@
 import { WAIT_OPTIONS, type WaitOptions } from './acquirable.js';
 import { memberOf } from './combined.js';
-import { checkOptions, LOCK_OPTIONS, multiKeysOf, specOf, type Kind, type LockOptions, type Mode, type MultiKeys, type Names, type SemaphoreOptions } from './command.js';
+import { checkOptions, LOCK_OPTIONS, multiKeysOf, specOf, type Names } from './command.js';
+import type { Kind, LockOptions, Mode, MultiKeys, SemaphoreOptions } from './command.js';
 import type { Settings } from './connections.js';
 import type { Connector } from './connector.js';
 import { Core } from './core.js';

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -89,6 +90,21 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await held('k', 0);
     await Promise.all([a, b, c, again, ...nodes].map((locks) => locks.close()));
     await cluster.stop();
+  });
+
+  test(`${name}: a server that accepts connections and is silent costs few of them`, async () => {
+    let opened = 0;
+    const silent = createServer(() => opened++).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const ports = [servers[0]!.port, servers[1]!.port, (silent.address() as AddressInfo).port];
+    const all = ports.map((port) => library(port));
+    const lock = new RedLock(all).lock('k', { leaseMs: 1_000 });
+    for (let round = 0; round < 40; round++) {
+      await (await acquired(lock)).release();
+    }
+    assert.ok(opened > 0 && opened < 5, `${opened} connections`);
+    await Promise.all(all.map((locks) => locks.close()));
+    silent.close();
   });
 
   test(`${name}: two programs exclude each other`, async () => {
@@ -237,6 +253,15 @@ test('a server that cannot be connected to prevents no try, and delays only the 
   const start = performance.now();
   await (await lock.acquire()).release();
   assert.ok(performance.now() - start < 500);
+  await Promise.all(all.map((locks) => locks.close()));
+});
+
+test('a server that refuses connections delays neither the first acquisition nor its release', async () => {
+  const { all, fakes, redlock } = three(() => undefined);
+  fakes[2]!.connect = () => Promise.reject(new Error('connect ECONNREFUSED'));
+  const start = performance.now();
+  await (await redlock.lock('k', { leaseMs: 60_000 }).acquire()).release();
+  assert.ok(performance.now() - start < 400, 'it has half a second to be identified, and a second to reply');
   await Promise.all(all.map((locks) => locks.close()));
 });
 
