@@ -421,6 +421,19 @@ macro_rules! release {
             }
         }
 
+        /// Releases these in the background, the last one first, and waits for that until `by`: a program that ends then
+        /// leaves none of them behind.
+        pub(super) $($async)? fn give_back(mut held: Vec<Held>, by: Instant) {
+            let mut releasing = Vec::new();
+            while let Some(one) = held.pop() {
+                releasing.push((one.core.clone(), one.hold.clone()));
+                one.give_back();
+            }
+            while !left(by).is_zero() && releasing.iter().any(|(core, hold)| core.shared.is_releasing(hold)) {
+                sleep(SETTLING.min(left(by)))$($await)*;
+            }
+        }
+
         /// Begins a renewal when no other one is in progress.
         pub(super) $($async)? fn begin_renewal(hold: &Hold) -> Renewing<'_> {
             loop {

@@ -201,9 +201,7 @@ macro_rules! combined {
                 if is_complete {
                     return Ok(Guard::of(held));
                 }
-                while let Some(one) = held.pop() {
-                    one.give_back();
-                }
+                give_back(held, wait.return_by())$($await)*;
                 if let Some(error) = error {
                     return Err(error);
                 }

@@ -168,6 +168,11 @@ impl Shared {
         locked(&self.state).holds.remove(owner);
     }
 
+    /// Whether the release of this hold has begun, and not ended.
+    pub fn is_releasing(&self, hold: &Hold) -> bool {
+        !hold.is_held() && locked(&self.state).holds.contains_key(&hold.owner)
+    }
+
     /// What is to be ended, the first time.
     pub fn close(&self) -> (Vec<Arc<Waiting>>, Vec<Arc<Hold>>) {
         let state = locked(&self.state);

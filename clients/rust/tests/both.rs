@@ -174,6 +174,18 @@ macro_rules! tests {
             }
 
             #[$test]
+            $($async)? fn several_locks_that_were_not_acquired_leave_nothing_behind() {
+                let mut server = Server::start();
+                let locks = Locks::new(&server.client);
+                let _held = locks.lock("b").lock()$($await)*.unwrap();
+                let both = combine([locks.lock("a"), locks.lock("b")]);
+                for _ in 0..20 {
+                    assert!(matches!(both.try_lock()$($await)*, Err(Error::NotAcquired(_))));
+                    assert!(!server.is_held("a"));
+                }
+            }
+
+            #[$test]
             $($async)? fn a_lock_of_a_majority() {
                 let mut servers = [Server::start(), Server::start(), Server::start()];
                 let clients = servers.each_ref().map(|server| server.client.clone());

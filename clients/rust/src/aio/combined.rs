@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::{Cmd, FromRedisValue};
 use tokio::sync::watch;
 
+use super::guard::give_back;
 use super::{unless, Core, Guard, Held, Lock};
 use crate::combined::{ordered, worse, Loss, Lost};
 use crate::hold::OnLost;

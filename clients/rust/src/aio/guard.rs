@@ -17,7 +17,7 @@ use crate::combined::worse;
 use crate::hold::{Ended, Hold, OnLost, Renewing};
 use crate::shared::SETTLING;
 use crate::spec::Spec;
-use crate::util::{is_not_held, judge, Pause, Verdict, REQUEST, SHORT};
+use crate::util::{is_not_held, judge, left, Pause, Verdict, REQUEST, SHORT};
 use crate::{Error, Result};
 
 /// A lock that is held and renewed until the guard is released or dropped.
@@ -133,7 +133,7 @@ impl Held {
     }
 
     /// Releases it in a task.
-    pub(super) fn give_back(self) {
+    fn give_back(self) {
         drop(self);
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
 
+use super::guard::give_back;
 use super::{Cancel, Core, Guard, Held, Lock};
 use crate::combined::{ordered, worse, Loss, Lost};
 use crate::hold::OnLost;

@@ -115,7 +115,7 @@ impl Held {
     }
 
     /// Releases it in the background.
-    pub(super) fn give_back(mut self) {
+    fn give_back(mut self) {
         self.has_ended = true;
         if self.hold.leave().is_none() {
             Releasing::new(&self.core, &self.hold).continues();
