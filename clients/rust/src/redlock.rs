@@ -209,6 +209,8 @@ pub(crate) struct Party<C> {
     pub owner: String,
     /// Which servers have a request that has no reply yet: they get no other one.
     pub busy: Arc<Vec<AtomicBool>>,
+    /// Each request to a server has one more of it until it has ended, and each release of what was given up.
+    pub working: Arc<()>,
     seats: Mutex<Seats>,
 }
 
@@ -231,7 +233,7 @@ impl<C> Party<C> {
         let seats = Seats { counting: none.clone(), held: none, missed, lease: spec.lease, is_given_up: false };
         let seats = Mutex::new(seats);
         let (servers, spec, busy) = (servers.clone(), spec.clone(), busy.clone());
-        Arc::new(Self { servers, spec, owner: new_owner(), busy, seats })
+        Arc::new(Self { servers, spec, owner: new_owner(), busy, working: Arc::default(), seats })
     }
 
     /// Begins a request to this server, unless it has another one: then a renewal follows that.
@@ -289,6 +291,11 @@ impl<C> Party<C> {
 
     pub fn is_given_up(&self) -> bool {
         locked(&self.seats).is_given_up
+    }
+
+    /// Whether no request to a server has an effect any more.
+    pub fn is_settled(&self) -> bool {
+        Arc::strong_count(&self.working) == 1
     }
 
     /// The token, if these servers have granted the lock, and they are a majority.
@@ -360,6 +367,11 @@ pub(crate) fn judged(votes: Vec<Option<Vote>>, majority: usize) -> std::result::
     }
     let replied = total - missing.len() - silent;
     Ok((replied < majority).then(|| missing.pop().unwrap_or_else(timed_out)))
+}
+
+/// The servers that have replied that another client holds the lock.
+pub(crate) fn refusing(votes: &[Option<Vote>]) -> Vec<usize> {
+    (0..votes.len()).filter(|&number| matches!(votes[number], Some(Vote::No))).collect()
 }
 
 /// How the pause of a keeper has ended.
@@ -452,34 +464,40 @@ macro_rules! redlock {
                 loop {
                     self.check()?;
                     let (began, party) = (Instant::now(), Party::new(servers, &spec, &busy));
-                    let mut candidate = Candidate { party, is_elected: false };
+                    let mut candidate = Candidate { party: party.clone(), is_elected: false };
                     let by = began + reply_time(spec.lease);
                     let by = wait.end().map_or(by, |end| by.min(end + REPLY_TOLERANCE));
-                    let votes = poll(&candidate.party, Request::Acquire, by)$($await)*;
+                    let votes = poll(&party, Request::Acquire, by)$($await)*;
                     let until = began + spec.lease.saturating_sub(drift(spec.lease));
-                    if let Some(token) = candidate.party.elected(&votes).filter(|_| !left(until).is_zero()) {
+                    if let Some(token) = party.elected(&votes).filter(|_| !left(until).is_zero()) {
                         return MajorityGuard::of(&mut candidate, token, began, self.lock.on_lost.clone());
                     }
                     drop(candidate);
-                    let error = match judged(votes, servers.majority()) {
-                        Ok(error) => error,
+                    let held_there = refusing(&votes);
+                    let failed = match judged(votes, servers.majority()) {
                         Err(Fault::Invalid(error)) => {
                             servers.are_checked.store(false, Ordering::SeqCst);
-                            return Err(error);
+                            Some(error)
                         }
-                        Err(Fault::Refused(error)) => return Err(spec.error(error, nodes)),
+                        Err(Fault::Refused(error)) => Some(spec.error(error, nodes)),
+                        Ok(cause) => {
+                            silent = cause.as_ref().map(|_| silent.unwrap_or(began));
+                            let is_last = wait.only_tries() || silent.is_some_and(|since| since.elapsed() >= patience);
+                            match cause {
+                                Some(error) if is_last => Some(spec.error(error, nodes)),
+                                cause if wait.has_timed_out() => {
+                                    let (lock, waited, holders) = (spec.to_string(), wait.time(), Vec::new());
+                                    Some(Error::NotAcquired(Box::new(NotAcquired { lock, waited, holders, cause })))
+                                }
+                                _ => None,
+                            }
+                        }
                     };
-                    let since = error.is_some().then(|| *silent.get_or_insert(began));
-                    silent = since;
-                    match error {
-                        Some(error) if wait.only_tries() || since.is_some_and(|since| since.elapsed() >= patience) => {
-                            return Err(spec.error(error, nodes));
-                        }
-                        cause if wait.has_timed_out() => {
-                            let (lock, waited, holders) = (spec.to_string(), wait.time(), Vec::new());
-                            return Err(Error::NotAcquired(Box::new(NotAcquired { lock, waited, holders, cause })));
-                        }
-                        _ => {}
+                    if let Some(mut error) = failed {
+                        let by = wait.return_by();
+                        name_holders(&party, &mut error, &held_there, by)$($await)*;
+                        settle(&party, by)$($await)*;
+                        return Err(error);
                     }
                     let pause = random_pause();
                     sleep(wait.end().map_or(pause, |end| pause.min(left(end))))$($await)*;
@@ -501,7 +519,8 @@ macro_rules! redlock {
             let (sender, mut answers) = channel();
             let mut votes: Vec<Option<Vote>> = party.servers.all.iter().map(|_| None).collect();
             for number in (0..votes.len()).filter(|&number| party.occupies(number, request)) {
-                start(Voter { party: party.clone(), number, request, sender: sender.clone() });
+                let (party, sender, working) = (party.clone(), sender.clone(), party.working.clone());
+                start(Voter { party, number, request, sender, _working: working });
             }
             drop(sender);
             let (mut granted, mut refused) = (0, 0);
@@ -518,12 +537,35 @@ macro_rules! redlock {
             votes
         }
 
+        /// Adds the names of the holders on these servers, if the lock was not acquired.
+        $($async)? fn name_holders(party: &Party<Core>, error: &mut Error, held_there: &[usize], by: Instant) {
+            if !matches!(error, Error::NotAcquired(_)) {
+                return;
+            }
+            let key = party.spec.key();
+            for &number in held_there {
+                let pool = &party.servers.all[number].core.pool;
+                if let Ok(info) = pool.short(key, &Spec::info(key, 0), by)$($await)*.reply {
+                    held_by(error, &info);
+                }
+            }
+        }
+
+        /// Waits until `by` for the end of all requests, and of the releases that follow: a program that ends then leaves
+        /// nothing behind.
+        $($async)? fn settle(party: &Party<Core>, by: Instant) {
+            while !party.is_settled() && !left(by).is_zero() {
+                sleep(SETTLING.min(left(by)))$($await)*;
+            }
+        }
+
         /// The request to one server.
         struct Voter {
             party: Arc<Party<Core>>,
             number: usize,
             request: Request,
             sender: Sender,
+            _working: Arc<()>,
         }
 
         impl Voter {
@@ -749,6 +791,7 @@ macro_rules! redlock {
                     }
                     locks.core.shared.remove(&party.owner);
                 }
+                settle(&party, by.min(Instant::now() + REPLY_TOLERANCE))$($await)*;
                 let (majority, total) = (party.servers.majority(), votes.len());
                 let lost = votes.iter().filter(|vote| matches!(vote, Some(Vote::No))).count();
                 let replied = match failure(&party, votes) {

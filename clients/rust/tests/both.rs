@@ -186,6 +186,43 @@ macro_rules! tests {
             }
 
             #[$test]
+            $($async)? fn a_majority_lock_that_has_ended_leaves_nothing_behind() {
+                let mut servers = [Server::start(), Server::start(), Server::start()];
+                let all: Vec<Locks> = servers.iter().map(|server| Locks::new(&server.client)).collect();
+                let lock = RedLock::new(all.clone()).unwrap().lock("a").lease(20 * SECOND);
+                for _ in 0..20 {
+                    lock.lock()$($await)*.unwrap().release()$($await)*.unwrap();
+                    assert!(servers.iter_mut().all(|server| !server.is_held("a")));
+                }
+                let one = all[0].lock("a").lock()$($await)*.unwrap();
+                let two = all[1].lock("a").lock()$($await)*.unwrap();
+                for _ in 0..20 {
+                    let Err(Error::NotAcquired(error)) = lock.try_lock()$($await)* else { panic!("it was acquired") };
+                    assert!(!servers[2].is_held("a"));
+                    assert_eq!(error.holders, [one.owner(), two.owner()]);
+                    let text = format!("lock \"a\" was not acquired: held by {} (this process)", one.owner());
+                    assert!(error.to_string().starts_with(&text), "{error}");
+                }
+            }
+
+            #[$test]
+            $($async)? fn a_server_that_is_away_does_not_delay_a_majority() {
+                let mut servers = [Server::start(), Server::start()];
+                let gone = redis::Client::open("redis://127.0.0.1:1/").unwrap();
+                let locks = || [Locks::new(&gone), Locks::new(&servers[0].client), Locks::new(&servers[1].client)];
+                let lock = RedLock::new(locks()).unwrap().lock("a").lease(60 * SECOND);
+                let other = RedLock::new(locks()).unwrap().lock("a");
+                let start = Instant::now();
+                let guard = lock.lock()$($await)*.unwrap();
+                let Err(Error::NotAcquired(error)) = other.lock_for(SECOND / 5)$($await)* else { panic!("two hold it") };
+                assert!(error.cause.is_none() && error.holders == [guard.owner()], "{error}");
+                guard.release()$($await)*.unwrap();
+                servers.iter_mut().for_each(|server| assert!(!server.is_held("a")));
+                // A server has a second to reply.
+                assert!(start.elapsed() < SECOND / 5 + SECOND * 3 / 4, "{:?}", start.elapsed());
+            }
+
+            #[$test]
             $($async)? fn a_lock_of_a_majority() {
                 let mut servers = [Server::start(), Server::start(), Server::start()];
                 let clients = servers.each_ref().map(|server| server.client.clone());

@@ -14,8 +14,12 @@ use super::pool::Pooled;
 use super::{Core, Locks};
 use crate::error::NotAcquired;
 use crate::hold::{Hold, OnLost};
-use crate::redlock::{drift, judged, random_pause, reply_time, Fault, Identity, Party, Paused, Request, Servers, Vote};
+use crate::redlock::{
+    drift, judged, random_pause, refusing, reply_time, Fault, Identity, Party, Paused, Request, Servers, Vote,
+};
+use crate::shared::SETTLING;
 use crate::spec::{Spec, REPORTED};
+use crate::trial::held_by;
 use crate::util::{
     again, capped, is_not_held, judge, left, timed_out, Pause, Sent, Verdict, Wait, REPLY_TOLERANCE, SHORT,
 };
@@ -108,14 +112,22 @@ async fn answer(answers: &mut mpsc::UnboundedReceiver<(usize, Vote)>, by: Instan
 }
 
 fn start(voter: Voter) {
-    voter.party.servers.all[voter.number].core.runtime.clone().spawn(voter.run());
+    let (core, party) = (voter.party.servers.all[voter.number].core.clone(), voter.party.clone());
+    // The end of the runtime may end it before its reply: what that grants is released.
+    let last = match voter.request {
+        Request::Identify => Vec::new(),
+        _ => vec![party.spec.release(&party.owner)],
+    };
+    core.clearing(voter.run(), last, &party.spec);
 }
 
 /// Releases what a server may have granted, in a task.
 fn free(core: &Arc<Core>, party: &Arc<Party<Core>>) {
     let (clearing, spec, owner) = (core.clone(), party.spec.clone(), party.owner.clone());
     let (last, end) = (vec![spec.release(&owner)], Instant::now() + party.lease());
+    let working = party.working.clone();
     let task = async move {
+        let _working = working;
         let mut pause = Pause::new();
         while clearing.clear(&spec, &owner).await.is_none() {
             match pause.next(Some(end)) {

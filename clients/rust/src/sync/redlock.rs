@@ -12,8 +12,12 @@ use super::pool::Pooled;
 use super::{Cancel, Core, Locks};
 use crate::error::NotAcquired;
 use crate::hold::{Hold, OnLost};
-use crate::redlock::{drift, judged, random_pause, reply_time, Fault, Identity, Party, Paused, Request, Servers, Vote};
+use crate::redlock::{
+    drift, judged, random_pause, refusing, reply_time, Fault, Identity, Party, Paused, Request, Servers, Vote,
+};
+use crate::shared::SETTLING;
 use crate::spec::{Spec, REPORTED};
+use crate::trial::held_by;
 use crate::util::{again, capped, is_not_held, judge, left, timed_out, Sent, Verdict, Wait, REPLY_TOLERANCE, SHORT};
 use crate::{Error, Result};
 
@@ -90,9 +94,10 @@ fn start(voter: Voter) {
 
 /// Releases what a server may have granted, in the background.
 fn free(core: &Arc<Core>, party: &Arc<Party<Core>>) {
-    let (spec, owner) = (party.spec.clone(), party.owner.clone());
+    let (spec, owner, working) = (party.spec.clone(), party.owner.clone(), party.working.clone());
     let end = Instant::now() + party.lease();
     core.persist(party.spec.key(), end, move |core| {
+        let _working = &working;
         let is_free = core.clear(&spec, &owner).is_some();
         if is_free {
             core.clear_later(spec.clone(), owner.clone());
