@@ -26,13 +26,21 @@ macro_rules! pool {
         impl Pool {
             /// Sends a short command, which must have a reply at `by`.
             pub $($async)? fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant) -> Answer {
-                self.brief(key, command, by, false)$($await)*
+                self.brief(key, command, by, false, None)$($await)*
             }
 
-            /// The same, but `once`: not again if it may have been executed.
-            pub $($async)? fn brief(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant, once: bool) -> Answer {
+            /// The same, but `once`: not again if it may have been executed. `behind` is sent behind it if it has no reply in
+            /// time.
+            pub $($async)? fn brief(
+                self: &Arc<Self>,
+                key: &[u8],
+                command: &Cmd,
+                by: Instant,
+                once: bool,
+                behind: Option<&Cmd>,
+            ) -> Answer {
                 let is_long = left(by) >= SHORT - SHORT / 10;
-                let sending = || Ok(Sent { command: command.clone(), by, is_long, once, behind: None });
+                let sending = || Ok(Sent { command: command.clone(), by, is_long, once, behind: behind.cloned() });
                 let mut answer = self.send(key, by, [true, false], &sending)$($await)*;
                 answer.pooled.take().into_iter().for_each(Pooled::keep);
                 answer
@@ -288,7 +296,7 @@ macro_rules! requests {
                 self.shared.check(spec)?;
                 let (mut pause, end) = (Pause::new(), Instant::now() + REQUEST);
                 loop {
-                    let answer = self.pool.brief(key, command, end.min(Instant::now() + SHORT), once)$($await)*;
+                    let answer = self.pool.brief(key, command, end.min(Instant::now() + SHORT), once, None)$($await)*;
                     let error = match answer.reply {
                         Ok(reply) => return Ok(reply),
                         Err(error) => error,

@@ -613,11 +613,14 @@ macro_rules! redlock {
                 let (spec, owner) = (&self.party.spec, &self.party.owner);
                 let lease = match request {
                     Request::Identify => return Vote::Yes(0),
-                    Request::Acquire => return self.acquire(core)$($await)*,
-                    Request::Release => return self.send(core, &spec.release(owner))$($await)*,
+                    // A server that does not reply gets the release behind the request.
+                    Request::Acquire => {
+                        return self.send(core, &spec.acquire(owner, None), Some(&spec.release(owner)))$($await)*;
+                    }
+                    Request::Release => return self.send(core, &spec.release(owner), None)$($await)*,
                     Request::Renew(lease) => lease,
                 };
-                match self.send(core, &spec.renew(owner, Some(lease)))$($await)* {
+                match self.send(core, &spec.renew(owner, Some(lease)), None)$($await)* {
                     Vote::No => {
                         // Also if this vote is late.
                         self.party.forgets(self.number);
@@ -625,7 +628,7 @@ macro_rules! redlock {
                             return Vote::No;
                         }
                         let again = Spec { lease, ..Spec::clone(spec) }.acquire(owner, None);
-                        match self.send(core, &again)$($await)* {
+                        match self.send(core, &again, None)$($await)* {
                             Vote::Yes(_) => Vote::Regained,
                             missing @ Vote::Missing(_, true) => missing,
                             _ => Vote::No,
@@ -635,32 +638,16 @@ macro_rules! redlock {
                 }
             }
 
-            /// A server that does not reply gets the release behind the request.
-            $($async)? fn acquire(&self, core: &Arc<Core>) -> Vote {
-                let (spec, owner) = (&self.party.spec, &self.party.owner);
+            /// It waits for nothing, so it is a short command: a silent server costs the connections of those at most.
+            $($async)? fn send(&self, core: &Arc<Core>, command: &Cmd, behind: Option<&Cmd>) -> Vote {
                 let by = Instant::now() + SHORT;
-                let sending = || {
-                    let (command, behind) = (spec.acquire(owner, None), Some(spec.release(owner)));
-                    Ok(Sent { command, by, is_long: true, once: false, behind })
-                };
-                let answer = core.pool.call(spec.key(), by, true, &sending)$($await)*;
-                answer.pooled.into_iter().for_each(Pooled::keep);
-                Self::judge(answer.reply, answer.unsure)
-            }
-
-            $($async)? fn send(&self, core: &Arc<Core>, command: &Cmd) -> Vote {
-                let by = Instant::now() + SHORT;
-                let answer = core.pool.short(self.party.spec.key(), command, by)$($await)*;
-                Self::judge(answer.reply, answer.unsure)
-            }
-
-            fn judge(reply: RedisResult<Value>, unsure: bool) -> Vote {
-                match judge(reply) {
+                let answer = core.pool.brief(self.party.spec.key(), command, by, false, behind)$($await)*;
+                match judge(answer.reply) {
                     Verdict::Done(number) => Vote::Yes(number as u64),
                     Verdict::Null => Vote::No,
                     Verdict::Never(error) if is_not_held(&error) => Vote::No,
                     Verdict::Never(error) => Vote::Refused(error),
-                    Verdict::Again(error) => Vote::Missing(error, unsure),
+                    Verdict::Again(error) => Vote::Missing(error, answer.unsure),
                 }
             }
 

@@ -223,6 +223,24 @@ macro_rules! tests {
             }
 
             #[$test]
+            $($async)? fn a_silent_server_of_a_majority_costs_few_connections() {
+                let mut servers = [Server::start(), Server::start(), Server::start()];
+                let all: Vec<Locks> = servers.iter().map(|server| Locks::new(&server.client)).collect();
+                let of_all = RedLock::new(all).unwrap();
+                of_all.lock("a").lock()$($await)*.unwrap().release()$($await)*.unwrap();
+                let before = servers[0].connections();
+                let stopped = servers[0].stopped();
+                let mut guards = Vec::new();
+                for number in 0..100 {
+                    guards.push(of_all.lock(number.to_string()).lock()$($await)*.unwrap());
+                }
+                drop(stopped);
+                let opened = servers[0].connections() - before;
+                assert!(opened <= 60, "{opened}");
+                drop(guards);
+            }
+
+            #[$test]
             $($async)? fn a_lock_of_a_majority() {
                 let mut servers = [Server::start(), Server::start(), Server::start()];
                 let clients = servers.each_ref().map(|server| server.client.clone());

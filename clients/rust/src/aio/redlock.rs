@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, RedisResult, Value};
+use redis::Cmd;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout_at};
 
 use super::guard::begin_renewal;
-use super::pool::Pooled;
 use super::{Core, Locks};
 use crate::error::NotAcquired;
 use crate::hold::{Hold, OnLost};
@@ -20,9 +19,7 @@ use crate::redlock::{
 use crate::shared::SETTLING;
 use crate::spec::{Spec, REPORTED};
 use crate::trial::held_by;
-use crate::util::{
-    again, capped, is_not_held, judge, left, timed_out, Pause, Sent, Verdict, Wait, REPLY_TOLERANCE, SHORT,
-};
+use crate::util::{again, capped, is_not_held, judge, left, timed_out, Pause, Verdict, Wait, REPLY_TOLERANCE, SHORT};
 use crate::{Error, Result};
 
 /// Independent servers for threads or tasks.

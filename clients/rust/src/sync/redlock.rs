@@ -5,10 +5,9 @@ use std::sync::{mpsc, Arc};
 use std::thread::{sleep, Builder};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, RedisResult, Value};
+use redis::Cmd;
 
 use super::guard::begin_renewal;
-use super::pool::Pooled;
 use super::{Cancel, Core, Locks};
 use crate::error::NotAcquired;
 use crate::hold::{Hold, OnLost};
@@ -18,7 +17,7 @@ use crate::redlock::{
 use crate::shared::SETTLING;
 use crate::spec::{Spec, REPORTED};
 use crate::trial::held_by;
-use crate::util::{again, capped, is_not_held, judge, left, timed_out, Sent, Verdict, Wait, REPLY_TOLERANCE, SHORT};
+use crate::util::{again, capped, is_not_held, judge, left, timed_out, Verdict, Wait, REPLY_TOLERANCE, SHORT};
 use crate::{Error, Result};
 
 /// Independent servers for threads or tasks.

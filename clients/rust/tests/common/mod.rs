@@ -106,6 +106,12 @@ impl Server {
         stopped
     }
 
+    /// How many connections it has accepted.
+    pub fn connections(&mut self) -> u64 {
+        let stats: String = self.say(&["INFO", "stats"]);
+        stats.split("total_connections_received:").nth(1).unwrap().lines().next().unwrap().parse().unwrap()
+    }
+
     /// How often a command was executed.
     pub fn calls(&mut self, command: &str) -> u64 {
         let stats: String = self.say(&["INFO", "commandstats"]);
