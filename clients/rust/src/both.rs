@@ -348,15 +348,16 @@ macro_rules! requests {
             ///
             /// # Errors
             ///
-            /// Those of [`locked`](Lock::locked).
+            /// Those of [`locked`](Lock::locked). The keys on other servers are freed all the same.
             pub $($async)? fn force(&self) -> Result<bool> {
                 self.core.shared.check(&self.spec)?;
-                let mut was_held = false;
+                let mut result = Ok(false);
                 for key in &self.spec.keys {
-                    let reply = self.core.request(&self.spec, key, &Spec::force(key), true)$($await)*?;
-                    was_held |= self.spec.read::<bool>(reply, &self.core.pool.nodes)?;
+                    let reply = self.core.request(&self.spec, key, &Spec::force(key), true)$($await)*;
+                    let forced = reply.and_then(|reply| self.spec.read::<bool>(reply, &self.core.pool.nodes));
+                    result = result.and_then(|others| forced.map(|was_held| others || was_held));
                 }
-                Ok(was_held)
+                result
             }
         }
     };

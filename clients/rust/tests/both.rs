@@ -60,7 +60,7 @@ macro_rules! tests {
                     // It may have been executed when the connection was lost; then the lock is another one's.
                     let calls = server.calls("lock.force");
                     server.cut_idle();
-                    let error = both.force()$($await)*.unwrap_err();
+                    let error = lock.force()$($await)*.unwrap_err();
                     assert!(matches!(error, Error::Connection { .. }), "{error}");
                     assert_eq!(server.calls("lock.force"), calls);
 
@@ -407,6 +407,15 @@ macro_rules! tests {
                 assert!(matches!(locks.write("b").try_lock()$($await)*, Err(Error::NotAcquired(_))));
                 guard.release()$($await)*.unwrap();
                 assert!(!lock.locked()$($await)*.unwrap());
+
+                let both = locks.multi(["b", "a"]);
+                let guard = both.lock()$($await)*.unwrap();
+                let stopped = nodes[0].stopped();
+                let error = both.force()$($await)*.unwrap_err();
+                assert!(matches!(error, Error::Connection { .. }), "{error}");
+                assert!(!nodes[2].is_held("a"), "it is on another node");
+                drop(stopped);
+                drop(guard);
                 nodes.clear();
             }
 
