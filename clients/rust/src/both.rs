@@ -469,10 +469,10 @@ macro_rules! release {
                 Self { core: core.clone(), hold: hold.clone(), ended: hold.end(), repeated: false }
             }
 
-            /// What closing a factory releases. A hold on several servers is lost, and released on the server here: on
-            /// the others it is released with its guard.
+            /// What closing a factory releases. A hold on several servers, or of several locks, is lost, and released on
+            /// the server here: the others are released with their guard.
             pub fn closing(core: &Arc<Core>, hold: &Arc<Hold>) -> Self {
-                match hold.is_shared {
+                match hold.is_shared || hold.spec.is_member {
                     true => Self { core: core.clone(), hold: hold.clone(), ended: hold.closed(), repeated: false },
                     false => Self::new(core, hold),
                 }

@@ -221,7 +221,9 @@ macro_rules! combined {
                     };
                     called.for_each(|call| call());
                 });
-                Lock { on_lost: Some(on_lost), ..member.clone() }
+                let mut lock = Lock { on_lost: Some(on_lost), ..member.clone() };
+                lock.spec.is_member = true;
+                lock
             }
         }
 
@@ -262,8 +264,7 @@ macro_rules! combined {
             /// Whether the lock, or one of several, is known to be lost: the server reported it, or the hold was not
             /// confirmed for as long as its lease.
             pub fn is_lost(&self) -> bool {
-                // One of several is released by itself if its factory is closed.
-                self.held.iter().any(|one| one.is_lost() || self.held.len() > 1 && !one.is_held())
+                self.held.iter().any(Held::is_lost)
             }
 
             /// Renews the lease now, besides the renewals in the background: a lock with

@@ -284,7 +284,7 @@ impl Hold {
         self.lose(REPORTED);
     }
 
-    /// A factory of a hold on several servers was closed. The result is for the release there.
+    /// A factory of a hold on several servers, or of several locks, was closed. The result is for the release there.
     pub fn closed(&self) -> Ended {
         self.lose(CLOSED);
         Ended::Lost(CLOSED)

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use common::{until, Server};
-use lock_so::aio::{Locks, RedLock};
+use lock_so::aio::{combine, Locks, RedLock};
 use lock_so::Error;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
@@ -213,6 +213,21 @@ fn a_guard_that_is_dropped_at_the_end_of_main_releases() {
         });
         server.free("a");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn close_of_the_factory_of_one_of_several_locks_ends_their_wait() {
+    let mut server = Server::start();
+    let (closing, other) = (Locks::new(&server.client), Locks::new(&server.client));
+    let held = other.lock("b").lock().await.unwrap();
+    let lock = combine([closing.lock("a"), other.lock("b")]);
+    let waits = tokio::spawn(async move { lock.lock().await.map(drop) });
+    server.waiters(1);
+    assert!(closing.close(SOON).await);
+    assert!(matches!(timeout(SOON, waits).await.unwrap().unwrap(), Err(Error::Closed { .. })));
+    server.waiters(0);
+    server.free("a");
+    held.release().await.unwrap();
 }
 
 #[test]

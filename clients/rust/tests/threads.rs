@@ -439,6 +439,22 @@ fn closing_error(locks: &Locks) -> Option<Error> {
 }
 
 #[test]
+fn close_of_the_factory_of_one_of_several_locks_ends_their_wait() {
+    let mut server = Server::start();
+    let (closing, other) = (Locks::new(&server.client), Locks::new(&server.client));
+    let held = other.lock("b").lock().unwrap();
+    let lock = combine([closing.lock("a"), other.lock("b")]);
+    let (ends, ended) = std::sync::mpsc::channel();
+    thread::spawn(move || ends.send(lock.lock().map(drop)));
+    server.waiters(1);
+    assert!(closing.close(SOON));
+    assert!(matches!(ended.recv_timeout(SOON), Ok(Err(Error::Closed { .. }))));
+    server.waiters(0);
+    server.free("a");
+    held.release().unwrap();
+}
+
+#[test]
 fn close_ends_waits_and_releases_what_is_held() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
