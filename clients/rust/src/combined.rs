@@ -44,14 +44,17 @@ impl<C> Combined<C> {
     }
 }
 
-/// Where a lock is: the name of its server, and its slot.
-pub(crate) type Place = (String, u16);
+/// Where a lock is: the name of its server, its slot and its database.
+pub(crate) type Place = (String, u16, i64);
 
 /// The locks in the order in which they are acquired.
 pub(crate) fn ordered<C>(mut placed: Vec<(Place, Lock<C>)>) -> Result<Vec<Lock<C>>> {
     let invalid = |lock: String, text| Err(Error::InvalidOption { lock, text: String::from(text) });
     let smallest = |lock: &Lock<C>| lock.spec.keys.iter().min().cloned();
-    placed.sort_by_cached_key(|(place, lock)| (place.clone(), smallest(lock), lock.spec.kind));
+    // The database is last, because other packages know the order without it.
+    placed.sort_by_cached_key(|((server, slot, database), lock)| {
+        (server.clone(), *slot, smallest(lock), lock.spec.kind, *database)
+    });
     for (number, (place, lock)) in placed.iter().enumerate() {
         // Different permits of a semaphore can be held at the same time, other locks of a key cannot.
         let is_same = |other: &Lock<C>| {
@@ -346,7 +349,7 @@ mod tests {
                 cancel: None,
             }
         };
-        let at = |server: &str, slot, lock| ((String::from(server), slot), lock);
+        let at = |server: &str, slot, lock| ((String::from(server), slot, 0), lock);
         let named = |placed| {
             let locks: Vec<Lock<()>> = ordered(placed)?;
             Ok::<_, Error>(locks.iter().map(|lock| lock.spec.to_string()).collect::<Vec<_>>())
@@ -361,6 +364,8 @@ mod tests {
         let twice = |one, other| named(vec![at("a", 0, lock(one, "a")), at("a", 0, lock(other, "a"))]).is_err();
         assert!(twice(Kind::Lock, Kind::Fair) && twice(Kind::Semaphore, Kind::Semaphore));
         assert!(named(vec![at("a", 0, lock(Kind::Lock, "a")), at("b", 0, lock(Kind::Lock, "a"))]).is_ok());
+        let databases = [1, 0].map(|database| ((String::from("a"), 0, database), lock(Kind::Lock, "a")));
+        assert!(named(databases.into()).is_ok());
         assert!(named(Vec::new()).is_err());
     }
 

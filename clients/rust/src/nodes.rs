@@ -12,6 +12,7 @@ use redis::{
 };
 use redis::{RedisError, RedisResult, Value};
 
+use crate::combined::Place;
 use crate::spec::Spec;
 use crate::util::{locked, timed_out, SHORT};
 
@@ -122,14 +123,18 @@ impl Nodes {
 
     /// Where a lock with this key is, by the names that the program gave: the same in all programs that give the same
     /// names.
-    pub fn place(&self, key: &[u8]) -> (String, u16) {
-        match self {
-            Self::One(client) => (client.get_connection_info().addr().to_string(), 0),
+    pub fn place(&self, key: &[u8]) -> Place {
+        let (server, slot, node) = match self {
+            Self::One(client) => {
+                let node = client.get_connection_info();
+                (node.addr().to_string(), 0, node)
+            }
             Self::Many(many) => {
                 let seeds = many.seeds.iter().map(|seed| seed.addr().to_string());
-                (many.master.clone().or_else(|| seeds.min()).unwrap_or_default(), many.slot(key))
+                (many.master.clone().or_else(|| seeds.min()).unwrap_or_default(), many.slot(key), &many.node)
             }
-        }
+        };
+        (server, slot, node.redis_settings().db())
     }
 
     /// The target to which an error reply redirects, if it does.
