@@ -65,6 +65,7 @@ final class Call {
     private volatile Connection connection;
     private boolean checks;
     private boolean once;
+    private boolean single;
     private Consumer<Servers.Identity> identified; // null: not needed
     private Charset charset = StandardCharsets.UTF_8;
     private String node;
@@ -103,6 +104,12 @@ final class Call {
     Call once() {
         once = true;
         return checking();
+    }
+
+    /** It ends with the first failure, also of a connection that is opened; only an idle connection that is dead is replaced. */
+    Call single() {
+        single = true;
+        return this;
     }
 
     /** Words and replies are Strings of bytes, as {@link Texts#binary} makes them. */
@@ -386,7 +393,7 @@ final class Call {
     }
 
     private <E extends Exception> void giveUpAfter(long until, E e) throws E {
-        if (stopped || connections.closed || System.nanoTime() - until >= 0) {
+        if (stopped || single || connections.closed || System.nanoTime() - until >= 0) {
             throw e;
         }
     }

@@ -261,14 +261,17 @@ final class MajorityHolding extends Held implements Locks.Work {
         return shares.stream().map(share -> share.release(owner, ms)).toList();
     }
 
-    /** Releases it, and waits for the replies, as long as a server has for one. */
+    /** Releases it, and waits for the replies, as long as a server has for one; not where nothing was requested. */
     private Round giveBackNow() {
         Round round = new Round(shares.size());
+        List<Share> awaited = shares.stream().filter(Share::mayHold).toList(); // the release changes that
         List<CompletableFuture<Share.Answer>> answers = giveBack();
         for (int i = 0; i < answers.size(); i++) {
             round.expect(i, answers.get(i), (same, number, answer) -> {});
         }
-        round.await(() -> false, round.began + replyTime(request.leaseMs()));
+        BooleanSupplier done = () -> IntStream.range(0, answers.size())
+                .allMatch(i -> round.answer(i) != null || !awaited.contains(shares.get(i)));
+        round.await(done, round.began + replyTime(request.leaseMs()));
         return round;
     }
 

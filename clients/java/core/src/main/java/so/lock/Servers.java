@@ -155,8 +155,8 @@ final class Servers {
         }
     }
 
-    /** A call that is sent once, to a server that is identified first. */
+    /** A call that is tried once, to a server that is identified first. */
     Call call(int number, String key) {
-        return new Call(all.get(number).connections, key).once().identifying(found -> identify(number, found));
+        return new Call(all.get(number).connections, key).once().single().identifying(found -> identify(number, found));
     }
 }

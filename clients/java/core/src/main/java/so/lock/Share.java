@@ -15,6 +15,8 @@ import so.lock.internal.ServerException;
  * its connection: so a server that is late executes the release after the request.
  */
 final class Share {
+    private static final Answer NOTHING = new Answer(null, null);
+
     /** A reply, or why there is none. */
     record Answer(Object value, Exception failure) {
         boolean isGranted() {
@@ -39,7 +41,7 @@ final class Share {
     private final Request request;
     private CompletableFuture<?> last = CompletableFuture.completedFuture(null);
     private final AtomicInteger renewals = new AtomicInteger();
-    private boolean mayHold; // only the tasks use it, one after the other
+    private volatile boolean mayHold; // only the tasks set it, one after the other
 
     private Share(Servers servers, int number, Request request) {
         this.servers = servers;
@@ -64,12 +66,15 @@ final class Share {
 
     /** Requests the lock, if that is still wanted when its turn has come. */
     CompletableFuture<Answer> acquire(String owner, long leaseMs, Supplier<Boolean> wanted) {
-        return then(() -> wanted.get() ? acquireNow(owner, leaseMs) : new Answer(null, null));
+        return then(() -> wanted.get() ? acquireNow(owner, leaseMs) : NOTHING);
     }
 
     private Answer acquireNow(String owner, long leaseMs) {
+        boolean before = mayHold;
         Answer answer = send(request.withLease(leaseMs).acquire(owner, -1, false), leaseMs, true);
-        mayHold |= answer.isGranted();
+        if (!answer.isGranted() && !(answer.failure() instanceof RuntimeException)) {
+            mayHold = before; // the server has refused it
+        }
         return answer;
     }
 
@@ -81,7 +86,7 @@ final class Share {
         int renewal = renewals.incrementAndGet();
         return then(() -> {
             if (!wanted.get() || renewal != renewals.get()) {
-                return new Answer(null, null);
+                return NOTHING;
             }
             Answer answer = send(request.renew(owner, Request.px(leaseMs)), leaseMs, false);
             if (answer.isNotHeld() && wanted.get()) { // the hold may have ended meanwhile
@@ -91,34 +96,56 @@ final class Share {
         });
     }
 
-    /** Releases what the server may have granted; it is repeated until the lease has passed. */
+    /** Whether a grant may have been sent to it that was not released. */
+    boolean mayHold() {
+        return mayHold;
+    }
+
+    /**
+     * Releases what the server may have granted. If it cannot be reached, the answer says so at once, and the release is
+     * repeated until the lease has passed.
+     */
     CompletableFuture<Answer> release(String owner, long leaseMs) {
         return then(() -> {
             if (!mayHold) {
-                return new Answer(null, null);
+                return NOTHING;
             }
             mayHold = false;
-            Call call = new Call(locks().connections, request.key()).checking();
             long until = System.nanoTime() + MajorityHolding.ns(leaseMs);
-            try {
-                return new Answer(call.send(() -> new Call.Command(request.release(owner, 1)), until), null);
-            } catch (LinkException | ServerException e) {
-                Answer answer = new Answer(null, e);
-                // if it was sent again because its reply was lost, the first one was executed
-                return answer.isNotHeld() && call.isDoubtful() ? new Answer(null, null) : answer;
+            Answer answer = releaseNow(owner, until, call().single());
+            if (!answer.isReply()) {
+                then(() -> releaseNow(owner, until, call()));
             }
+            return answer;
         });
+    }
+
+    private Call call() {
+        return new Call(locks().connections, request.key()).checking();
+    }
+
+    private Answer releaseNow(String owner, long until, Call call) {
+        try {
+            return new Answer(call.send(() -> new Call.Command(request.release(owner, 1)), until), null);
+        } catch (LinkException | ServerException e) {
+            Answer answer = new Answer(null, e);
+            // if it was sent again because its reply was lost, the first one was executed
+            return answer.isNotHeld() && call.isDoubtful() ? NOTHING : answer;
+        }
     }
 
     /** Sends a command once. A connection that has no reply is given up after the time for connecting. */
     private Answer send(List<String> words, long leaseMs, boolean grants) {
         Call call = servers.call(number, request.key());
         long patienceMs = NANOSECONDS.toMillis(locks().connections.connectTimeout);
+        long until = System.nanoTime() + MajorityHolding.replyTime(leaseMs);
         try {
-            long until = System.nanoTime() + MajorityHolding.replyTime(leaseMs);
-            return new Answer(call.send(() -> new Call.Command(words, patienceMs, false), until), null);
+            Object reply = call.send(() -> {
+                mayHold |= grants;
+                return new Call.Command(words, patienceMs, false);
+            }, until);
+            return new Answer(reply, null);
         } catch (LinkException e) {
-            mayHold |= grants && call.isDoubtful();
             return new Answer(null, locks().failure(e));
         } catch (ServerException | IllegalArgumentException e) {
             return new Answer(null, e);

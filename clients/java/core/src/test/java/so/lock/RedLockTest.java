@@ -239,6 +239,50 @@ class RedLockTest {
         Conditions.await(this::isFree);
     }
 
+    @Test
+    void aServerThatRefusesConnectionsCostsNoTime() throws Exception {
+        start(3);
+        servers.get(2).wire.opening = node -> {
+            throw FakeWire.lost();
+        };
+        long shortest = Long.MAX_VALUE; // on a busy machine one may take longer
+        for (int i = 0; i < 3; i++) {
+            DistributedLock lock = RedLock.over(all).lock("k", KEPT); // a server has a second for its reply
+            long start = System.nanoTime();
+            lock.acquireHold(Duration.ofSeconds(5)).release();
+            shortest = Math.min(shortest, Conditions.ms(start));
+        }
+        assertTrue(shortest < 900, shortest + " ms");
+        Conditions.await(this::isFree);
+    }
+
+    @Test
+    void aServerThatEndsWhileItIsHeldCostsNoTime() throws Exception {
+        Hold hold = held(start(3).lock("k", KEPT));
+        servers.get(2).wire.opening = node -> {
+            throw FakeWire.lost();
+        };
+        servers.get(2).wire.lines().forEach(line -> line.dead = true);
+        long start = System.nanoTime();
+        hold.release();
+        assertTrue(Conditions.ms(start) < 900, "it took " + Conditions.ms(start) + " ms");
+        servers.get(2).wire.opening = node -> {};
+        Conditions.await(this::isFree);
+    }
+
+    @Test
+    void aReleaseDoesNotWaitWhereNothingWasRequested() throws Exception {
+        CountDownLatch connected = new CountDownLatch(1);
+        DistributedLock lock = start(3).lock("k", KEPT);
+        servers.get(2).wire.opening = node -> Conditions.await(() -> connected.getCount() == 0);
+        Hold hold = lock.acquireHold(Duration.ofSeconds(5));
+        long start = System.nanoTime();
+        hold.release();
+        assertTrue(Conditions.ms(start) < 900, "it took " + Conditions.ms(start) + " ms");
+        connected.countDown();
+        Conditions.await(this::isFree);
+    }
+
     private Hold held(DistributedLock lock) throws Exception {
         Hold hold = lock.acquireHold(Duration.ofSeconds(10));
         Conditions.await(() -> servers.stream().allMatch(server -> hold.owner().equals(server.holder())));
