@@ -31,7 +31,7 @@ final class MajorityHolding extends Held implements Locks.Work {
     private final List<Share> shares;
     private final String owner = Locks.newOwner();
     private final boolean[] counted; // servers that have held it all the time
-    private final long[] regranted; // when one that had lost it has granted it again, by nanoTime
+    private final long[] regranted; // when one that does not count may have granted it, by nanoTime
     private final ReentrantLock sending = new ReentrantLock();
     private long token;
     private long leaseMs;
@@ -49,7 +49,7 @@ final class MajorityHolding extends Held implements Locks.Work {
         this.shares = shares;
         this.counted = new boolean[shares.size()];
         this.regranted = new long[shares.size()];
-        Arrays.fill(regranted, System.nanoTime());
+        Arrays.fill(regranted, System.nanoTime() + Call.NO_LIMIT); // not yet
         this.leaseMs = request.leaseMs();
     }
 
@@ -91,11 +91,17 @@ final class MajorityHolding extends Held implements Locks.Work {
         return held ? null : round;
     }
 
-    /** A grant that is late counts too, from the next renewal on. */
+    /**
+     * A grant that is late counts too, from the next renewal on, if it was requested in time. One that was requested later
+     * counts as that of a server that had lost it, because another owner may have had a majority before.
+     */
     private synchronized void granted(Round round, int number, Share.Answer answer) {
-        if (answer.isGranted() && state != State.LOST) {
+        boolean inTime = answer.sent() - round.began <= replyTime(request.leaseMs());
+        if (answer.isGranted() && inTime && state != State.LOST) {
             counted[number] = true;
             token = state == State.ACQUIRING ? Math.max(token, (Long) answer.value()) : token;
+        } else {
+            regranted[number] = System.nanoTime();
         }
     }
 
@@ -214,8 +220,8 @@ final class MajorityHolding extends Held implements Locks.Work {
     }
 
     /**
-     * A server that had lost it, and renews what it has granted again, counts after a round with a majority without it,
-     * which began after that grant.
+     * A server that had lost it, or was late, and renews what it has granted counts after a round with a majority without
+     * it, which began after that grant.
      */
     private void promote(Round round, int number) {
         counted[number] |= round.began - regranted[number] > 0

@@ -15,10 +15,14 @@ import so.lock.internal.ServerException;
  * its connection: so a server that is late executes the release after the request.
  */
 final class Share {
-    private static final Answer NOTHING = new Answer(null, null);
+    private static final Answer NOTHING = new Answer(null, null, 0);
 
-    /** A reply, or why there is none. */
-    record Answer(Object value, Exception failure) {
+    /**
+     * A reply, or why there is none.
+     *
+     * @param sent when the command was sent, by nanoTime
+     */
+    record Answer(Object value, Exception failure, long sent) {
         boolean isGranted() {
             return failure == null && value != null;
         }
@@ -42,6 +46,7 @@ final class Share {
     private CompletableFuture<?> last = CompletableFuture.completedFuture(null);
     private final AtomicInteger renewals = new AtomicInteger();
     private volatile boolean mayHold; // only the tasks set it, one after the other
+    private long sent; // when the last command was, by nanoTime; only the tasks use it
 
     private Share(Servers servers, int number, Request request) {
         this.servers = servers;
@@ -126,9 +131,9 @@ final class Share {
 
     private Answer releaseNow(String owner, long until, Call call) {
         try {
-            return new Answer(call.send(() -> new Call.Command(request.release(owner, 1)), until), null);
+            return new Answer(call.send(() -> new Call.Command(request.release(owner, 1)), until), null, 0);
         } catch (LinkException | ServerException e) {
-            Answer answer = new Answer(null, e);
+            Answer answer = new Answer(null, e, 0);
             // if it was sent again because its reply was lost, the first one was executed
             return answer.isNotHeld() && call.isDoubtful() ? NOTHING : answer;
         }
@@ -141,14 +146,15 @@ final class Share {
         long until = System.nanoTime() + MajorityHolding.replyTime(leaseMs);
         try {
             Object reply = call.send(() -> {
+                sent = System.nanoTime();
                 mayHold |= grants;
                 return new Call.Command(words, patienceMs, false);
             }, until);
-            return new Answer(reply, null);
+            return new Answer(reply, null, sent);
         } catch (LinkException e) {
-            return new Answer(null, locks().failure(e));
+            return new Answer(null, locks().failure(e), sent);
         } catch (ServerException | IllegalArgumentException e) {
-            return new Answer(null, e);
+            return new Answer(null, e, sent);
         }
     }
 }

@@ -240,6 +240,46 @@ class RedLockTest {
     }
 
     @Test
+    void aRequestThatIsSentLateCountsAfterALaterRound() throws Exception {
+        Hold hold = heldWithALateServer();
+        servers.get(0).hold(null);
+        assertThrows(NotHeldException.class, hold::renew, "only one server has held it all the time");
+        assertThrows(NotHeldException.class, hold::release);
+        Conditions.await(this::isFree);
+    }
+
+    @Test
+    void aRequestThatIsSentLateCountsInTheEnd() throws Exception {
+        Hold hold = heldWithALateServer();
+        for (int renewals = 1; renewals < 4; renewals++) {
+            hold.renew();
+            servers.get(2).wire.await("RENEW", renewals);
+        }
+        servers.get(0).hold(null);
+        hold.renew();
+        hold.release();
+    }
+
+    /** The first request to one server is stalled, so that a later one is sent behind it, too late. */
+    private Hold heldWithALateServer() throws Exception {
+        Duration lease = Duration.ofSeconds(10); // a server has half a second for its reply
+        DistributedLock lock = start(3).lock("k", LockOptions.DEFAULT.withLease(lease).withoutRenewal());
+        Memory late = servers.get(2);
+        late.delay = new CountDownLatch(1);
+        servers.get(0).hold("another");
+        CompletableFuture<Void> freed = CompletableFuture.runAsync(() -> {
+            Conditions.await(() -> servers.get(0).wire.named("ACQUIRE").size() > 1);
+            servers.get(0).hold(null);
+        });
+        Hold hold = lock.acquireHold(Duration.ofSeconds(20));
+        freed.join();
+        TimeUnit.MILLISECONDS.sleep(600);
+        late.delay.countDown();
+        Conditions.await(() -> hold.owner().equals(late.holder()));
+        return hold;
+    }
+
+    @Test
     void aServerThatRefusesConnectionsCostsNoTime() throws Exception {
         start(3);
         servers.get(2).wire.opening = node -> {
