@@ -4,11 +4,10 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.NANOSECONDS;
 
 import java.lang.System.Logger.Level;
-import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
 import so.lock.Connections.Connection;
 import so.lock.internal.LinkException;
 import so.lock.internal.ServerException;
@@ -19,7 +18,8 @@ import so.lock.internal.ServerException;
 final class Acquisition implements Locks.Work {
     private static final long SOON_MS = 5;
     private static final long LATER = MILLISECONDS.toNanos(Call.LATER_MS);
-    private static final long NAMED = 90_000_000; // ns
+    /** By when after the end of a wait the holders must be known; in ns. */
+    static final long NAMED = 90_000_000;
 
     private final Locks locks;
     private final Request request;
@@ -115,20 +115,22 @@ final class Acquisition implements Locks.Work {
     }
 
     private List<String> holders() {
-        Set<String> owners = new LinkedHashSet<>();
+        return request.keys().stream().flatMap(key -> holders(locks, key, until + NAMED)).distinct().toList();
+    }
+
+    /** The owners that hold a key, if the server replies before {@code end}. */
+    static Stream<String> holders(Locks locks, String key, long end) {
+        if (System.nanoTime() - end >= 0) {
+            return Stream.of();
+        }
         try {
-            for (String key : request.keys()) {
-                if (System.nanoTime() - until >= NAMED) {
-                    break;
-                }
-                Object info = new Call(locks.connections, key)
-                        .send(() -> Call.within(Request.info(key, "0"), until + NAMED), until + NAMED - Call.GRACE);
-                Request.holders(info).forEach(holder -> owners.add((String) Request.field(holder, "owner")));
-            }
+            Object info = new Call(locks.connections, key)
+                    .send(() -> Call.within(Request.info(key, "0"), end), end - Call.GRACE);
+            return Request.holders(info).stream().map(holder -> (String) Request.field(holder, "owner"));
         } catch (LinkException | ServerException e) {
             Locks.LOG.log(Level.DEBUG, "the holders are not known", e);
+            return Stream.of();
         }
-        return List.copyOf(owners);
     }
 
     /** Ends the wait because the locks are closed; the future completes when nothing is left on the server. */

@@ -8,6 +8,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Function;
+import java.util.stream.Stream;
 
 /** A lock on a majority of independent servers. Waiters try again at random intervals. */
 record Majority(Servers servers, Request request) implements Target {
@@ -49,7 +50,8 @@ record Majority(Servers servers, Request request) implements Target {
                 throw failure;
             } else if (attempt.isOver()) {
                 if (attempt.explained()) {
-                    throw new NotAcquiredException(request, attempt.waitMs(), List.of(), failure, "");
+                    List<String> holders = failure == null ? holders(round, attempt.until() + Acquisition.NAMED) : List.of();
+                    throw new NotAcquiredException(request, attempt.waitMs(), holders, failure, "");
                 } else if (failure != null) {
                     throw failure;
                 }
@@ -57,6 +59,15 @@ record Majority(Servers servers, Request request) implements Target {
             }
             pause(attempt);
         }
+    }
+
+    /** The owners on the servers that have refused it, as far as these reply in time. */
+    private List<String> holders(Round round, long end) {
+        return begin(round.heldByOthers().mapToObj(servers.all()::get), one -> Acquisition.holders(one.locks(), request.key(), end))
+                .stream()
+                .flatMap(CompletableFuture::join)
+                .distinct()
+                .toList();
     }
 
     /** So that two that have blocked each other do not collide again. */
@@ -88,9 +99,7 @@ record Majority(Servers servers, Request request) implements Target {
 
     /** The results of all servers at once; an exception if there is no majority. */
     private <T> List<T> each(Function<Single, T> action) {
-        List<CompletableFuture<T>> asked = servers.all().stream()
-                .map(one -> CompletableFuture.supplyAsync(() -> action.apply(new Single(one, request)), one.workers::help))
-                .toList();
+        List<CompletableFuture<T>> asked = begin(servers.all().stream(), action);
         List<T> results = new ArrayList<>();
         RuntimeException failure = null;
         for (CompletableFuture<T> one : asked) {
@@ -104,5 +113,10 @@ record Majority(Servers servers, Request request) implements Target {
             throw failure;
         }
         return results;
+    }
+
+    private <T> List<CompletableFuture<T>> begin(Stream<Locks> some, Function<Single, T> action) {
+        return some.map(one -> CompletableFuture.supplyAsync(() -> action.apply(new Single(one, request)), one.workers::help))
+                .toList();
     }
 }

@@ -76,11 +76,10 @@ final class MajorityHolding extends Held implements Locks.Work {
                 round.expect(i, shares.get(i).acquire(owner, leaseMs, this::isWanted), this::granted);
             }
             long until = round.began + Math.min(replyTime(leaseMs), attempt.until() + Call.GRACE - round.began);
-            BooleanSupplier granted = () -> round.count(Share.Answer::isGranted) >= servers.majority();
             if (attempt.interruptible()) {
-                round.awaitInterruptibly(granted, until);
+                round.awaitInterruptibly(round::isDecided, until);
             } else {
-                round.await(granted, until);
+                round.await(round::isDecided, until);
             }
             held = start(round, attempt.thread());
         } finally {

@@ -83,6 +83,19 @@ final class Round {
         return count(Share.Answer::isReply) > answers.length() / 2;
     }
 
+    /** Whether a majority has granted it, or a majority has replied and the others cannot make one any more. */
+    boolean isDecided() {
+        int half = answers.length() / 2;
+        long granted = count(Share.Answer::isGranted);
+        long missing = answers.length() - count(answer -> true);
+        return granted > half || hasMajority() && granted + missing <= half;
+    }
+
+    /** The servers where another owner holds the lock. */
+    IntStream heldByOthers() {
+        return numbers(answer -> answer.failure() == null && !answer.isGranted());
+    }
+
     /** Throws why no majority can be reached: a server that may not be one, or errors of too many. */
     void throwRefusal(String named, Servers servers) {
         numbers(answer -> answer.failure() instanceof IllegalArgumentException).findFirst().ifPresent(number -> {

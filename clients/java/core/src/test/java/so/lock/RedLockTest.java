@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -160,7 +161,8 @@ class RedLockTest {
         servers.get(0).hold("another");
         servers.get(1).hold("another");
         NotAcquiredException e = assertThrows(NotAcquiredException.class, () -> lock.acquireHold(Duration.ofMillis(500)));
-        assertEquals("lock \"k\" was not acquired within 0.5 s", e.getMessage());
+        assertEquals("lock \"k\" was not acquired within 0.5 s: held by another", e.getMessage());
+        assertEquals(List.of("another"), e.holders());
         assertFalse(lock.tryLock());
         Conditions.await(() -> servers.get(2).holder() == null);
         List<FakeWire.Received> requests = servers.get(2).wire.named("ACQUIRE");
@@ -171,6 +173,19 @@ class RedLockTest {
         lock.unlock();
         lock.unlock();
         Conditions.await(this::isFree);
+    }
+
+    @Test
+    void aMajorityThatRepliesNamesTheHoldersWhateverTheOtherServerDoes() {
+        DistributedLock lock = start(3).lock("k", KEPT);
+        servers.get(0).hold("another");
+        servers.get(1).hold("one more");
+        servers.get(2).delay = new CountDownLatch(1); // it is silent
+        NotAcquiredException e = assertThrows(NotAcquiredException.class, () -> lock.acquireHold(Duration.ofMillis(300)));
+        assertEquals("lock \"k\" was not acquired within 0.3 s: held by another and one more", e.getMessage());
+        assertNull(e.getCause());
+        servers.get(2).delay.countDown();
+        Conditions.await(() -> servers.get(2).holder() == null);
     }
 
     @Test
