@@ -39,4 +39,10 @@ public final class ConsumeOptions {
     long backoffMs(int failures) {
         return (long) Math.min(backoffMs * Math.pow(2, failures), 1L << 52); // the server's limit is 2^53
     }
+
+    @Override
+    public String toString() {
+        return "ConsumeOptions[timeout " + Texts.seconds(timeoutMs) + " s, " + maxTries + " tries, backoff "
+                + Texts.seconds(backoffMs) + " s]";
+    }
 }

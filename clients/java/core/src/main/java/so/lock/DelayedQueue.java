@@ -2,6 +2,7 @@ package so.lock;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * Elements that the server pushes to a list when their delay has passed. Values are bytes; the methods for a String use
@@ -34,6 +35,11 @@ public final class DelayedQueue {
         /** How often it has been tried, this time included: 1 the first time. */
         public int tries() {
             return tries;
+        }
+
+        @Override
+        public String toString() {
+            return "Job[" + value() + ", try " + tries + "]";
         }
     }
 
@@ -68,6 +74,11 @@ public final class DelayedQueue {
         public byte[] bytes() {
             return binary == null ? null : Texts.bytes(binary);
         }
+
+        @Override
+        public String toString() {
+            return "Element[" + id + " in " + left + ": " + value() + "]";
+        }
     }
 
     /** Does the work for a job. */
@@ -81,7 +92,7 @@ public final class DelayedQueue {
 
     DelayedQueue(Locks locks, String list) {
         this.locks = locks;
-        this.list = list;
+        this.list = Objects.requireNonNull(list, "list");
     }
 
     /**
@@ -178,5 +189,10 @@ public final class DelayedQueue {
 
     private String named() {
         return "delayed queue " + Texts.quoted(List.of(list));
+    }
+
+    @Override
+    public String toString() {
+        return "DelayedQueue[" + list + "]";
     }
 }

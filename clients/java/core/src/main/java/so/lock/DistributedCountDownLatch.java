@@ -2,6 +2,7 @@ package so.lock;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import so.lock.internal.LinkException;
 import so.lock.internal.ServerException;
@@ -17,7 +18,7 @@ public final class DistributedCountDownLatch {
 
     DistributedCountDownLatch(Locks locks, String key) {
         this.locks = locks;
-        this.key = key;
+        this.key = Objects.requireNonNull(key, "key");
     }
 
     /**
@@ -132,5 +133,10 @@ public final class DistributedCountDownLatch {
 
     private String named() {
         return "latch " + Texts.quoted(List.of(key));
+    }
+
+    @Override
+    public String toString() {
+        return "DistributedCountDownLatch[" + key + "]";
     }
 }

@@ -195,4 +195,9 @@ public final class DistributedLock implements Lock {
     private ThreadHold.Place place() {
         return new ThreadHold.Place(Thread.currentThread(), name);
     }
+
+    @Override
+    public String toString() {
+        return "DistributedLock[" + target.named() + "]";
+    }
 }

@@ -29,4 +29,9 @@ public final class DistributedReadWriteLock implements ReadWriteLock {
     public DistributedLock writeLock() {
         return write;
     }
+
+    @Override
+    public String toString() {
+        return "DistributedReadWriteLock[" + write.target().named() + "]";
+    }
 }

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -24,7 +25,7 @@ public final class DistributedSemaphore {
 
     DistributedSemaphore(Locks locks, String key, int limit, LockOptions options) {
         this.locks = locks;
-        this.key = key;
+        this.key = Objects.requireNonNull(key, "key");
         this.limit = limit;
         this.options = options;
         target(1); // checks the options
@@ -172,5 +173,10 @@ public final class DistributedSemaphore {
             }
         }
         return removed;
+    }
+
+    @Override
+    public String toString() {
+        return "DistributedSemaphore[" + key + " " + limit + "]";
     }
 }

@@ -55,7 +55,10 @@ public final class LockOptions {
         return with(copy -> copy.leaseMs = ms);
     }
 
-    /** The server renews the lease, and frees the lock soon after the hold's connection was lost. */
+    /**
+     * The server renews the lease, and frees the lock 1 second ({@code lock.session-grace}) after the hold's connection was
+     * lost, if no new one was bound to it.
+     */
     public LockOptions inSession() {
         return with(copy -> copy.session = true);
     }
@@ -89,5 +92,12 @@ public final class LockOptions {
     public LockOptions onLost(Consumer<Hold> listener) {
         Objects.requireNonNull(listener);
         return with(copy -> copy.onLost = listener);
+    }
+
+    @Override
+    public String toString() {
+        return "LockOptions[lease " + Texts.seconds(leaseMs) + " s" + (renew ? "" : ", without renewal")
+                + (session ? ", session" : "") + (fenced ? ", fenced" : "")
+                + (replicas > 0 ? ", " + replicas + " replicas in " + Texts.seconds(replicasMs) + " s" : "") + "]";
     }
 }

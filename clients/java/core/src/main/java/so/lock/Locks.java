@@ -304,4 +304,9 @@ public final class Locks implements AutoCloseable {
     void forget(Thread thread) {
         threads.keySet().removeIf(place -> place.thread() == thread);
     }
+
+    @Override
+    public String toString() {
+        return "Locks[" + connections.address(connections.knownNode("")) + "]";
+    }
 }

@@ -63,4 +63,9 @@ public final class RedLock {
         Request request = Request.of(Request.Kind.LOCK, key, options.fenced());
         return new DistributedLock(Locks.first(servers.all().stream()), new Majority(servers, request), name + key, 0);
     }
+
+    @Override
+    public String toString() {
+        return "RedLock" + servers.all();
+    }
 }

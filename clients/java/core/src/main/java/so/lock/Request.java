@@ -2,6 +2,7 @@ package so.lock;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Predicate;
 import java.util.stream.IntStream;
 
@@ -49,7 +50,7 @@ record Request(Kind kind, List<String> keys, List<String> modes, int limit, int 
 
     /** A lock of one key. */
     static Request of(Kind kind, String key, LockOptions options) {
-        return new Request(kind, List.of(key), List.of(), 1, 1, options);
+        return new Request(kind, List.of(Objects.requireNonNull(key, "key")), List.of(), 1, 1, options);
     }
 
     /** A lock of several keys. */

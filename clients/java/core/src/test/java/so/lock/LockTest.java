@@ -130,6 +130,32 @@ class LockTest {
     }
 
     @Test
+    void aNameIsNotNull() {
+        try (Locks locks = new Locks(kind)) {
+            for (Executable call : List.<Executable>of(() -> locks.fairLock(null), () -> locks.semaphore(null, 1),
+                    () -> locks.countDownLatch(null))) {
+                assertEquals("key", assertThrows(NullPointerException.class, call).getMessage());
+            }
+            assertThrows(NullPointerException.class, () -> locks.delayedQueue(null));
+        }
+    }
+
+    @Test
+    void objectsAsTexts() {
+        try (Locks locks = new Locks(kind)) {
+            assertEquals("Locks[server:6379]", locks.toString());
+            assertEquals("DistributedLock[fair lock \"a\"]", locks.fairLock("a").toString());
+            assertEquals("DistributedReadWriteLock[write lock \"a\"]", locks.readWriteLock("a").toString());
+            assertEquals("DistributedSemaphore[a 3]", locks.semaphore("a", 3).toString());
+            assertEquals("DistributedCountDownLatch[a]", locks.countDownLatch("a").toString());
+            assertEquals("DelayedQueue[a]", locks.delayedQueue("a").toString());
+        }
+        assertEquals("LockOptions[lease 60 s, fenced, 2 replicas in 0.05 s]",
+                OPTIONS.fenced().withReplicas(2, Duration.ofMillis(50)).toString());
+        assertEquals("ConsumeOptions[timeout 60 s, 5 tries, backoff 1 s]", ConsumeOptions.DEFAULT.toString());
+    }
+
+    @Test
     void aWriterMayReadAndKeepReading() {
         try (Locks locks = new Locks(kind)) {
             DistributedReadWriteLock lock = locks.readWriteLock("a", OPTIONS);
