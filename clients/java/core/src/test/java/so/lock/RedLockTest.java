@@ -435,7 +435,7 @@ class RedLockTest {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(100));
             ended.set(true);
         });
-        new Thread(() -> answer.complete(new Share.Answer(1L, null))).start();
+        new Thread(() -> answer.complete(new Share.Answer(1L, null, System.nanoTime()))).start();
         begun.await();
         round.await(() -> false, System.nanoTime() + TimeUnit.SECONDS.toNanos(20));
         assertTrue(ended.get());
