@@ -84,7 +84,7 @@ final class MajorityHolding extends Held implements Locks.Work {
             held = start(round, attempt.thread());
         } finally {
             if (!held) {
-                giveBack();
+                giveBack(finish());
             }
         }
         return held ? null : round;
@@ -256,21 +256,23 @@ final class MajorityHolding extends Held implements Locks.Work {
         }
     }
 
-    private List<CompletableFuture<Share.Answer>> giveBack() {
-        long ms;
-        synchronized (this) {
-            state = State.RELEASED;
-            ms = leaseMs;
-            forget();
-        }
+    /** From now on nothing is requested for it any more; the lease that a server may still have granted. */
+    private synchronized long finish() {
+        state = State.RELEASED;
+        forget();
+        return leaseMs;
+    }
+
+    private List<CompletableFuture<Share.Answer>> giveBack(long ms) {
         return shares.stream().map(share -> share.release(owner, ms)).toList();
     }
 
     /** Releases it, and waits for the replies, as long as a server has for one; not where nothing was requested. */
     private Round giveBackNow() {
         Round round = new Round(shares.size());
+        long ms = finish();
         List<Share> awaited = shares.stream().filter(Share::mayHold).toList(); // the release changes that
-        List<CompletableFuture<Share.Answer>> answers = giveBack();
+        List<CompletableFuture<Share.Answer>> answers = giveBack(ms);
         for (int i = 0; i < answers.size(); i++) {
             round.expect(i, answers.get(i), (same, number, answer) -> {});
         }

@@ -71,12 +71,12 @@ final class Share {
 
     /** Requests the lock, if that is still wanted when its turn has come. */
     CompletableFuture<Answer> acquire(String owner, long leaseMs, Supplier<Boolean> wanted) {
-        return then(() -> wanted.get() ? acquireNow(owner, leaseMs) : NOTHING);
+        return then(() -> wanted.get() ? acquireNow(owner, leaseMs, wanted) : NOTHING);
     }
 
-    private Answer acquireNow(String owner, long leaseMs) {
+    private Answer acquireNow(String owner, long leaseMs, Supplier<Boolean> wanted) {
         boolean before = mayHold;
-        Answer answer = send(request.withLease(leaseMs).acquire(owner, -1, false), leaseMs, true);
+        Answer answer = send(request.withLease(leaseMs).acquire(owner, -1, false), leaseMs, wanted);
         if (!answer.isGranted() && !(answer.failure() instanceof RuntimeException)) {
             mayHold = before; // the server has refused it
         }
@@ -93,9 +93,9 @@ final class Share {
             if (!wanted.get() || renewal != renewals.get()) {
                 return NOTHING;
             }
-            Answer answer = send(request.renew(owner, Request.px(leaseMs)), leaseMs, false);
+            Answer answer = send(request.renew(owner, Request.px(leaseMs)), leaseMs, null);
             if (answer.isNotHeld() && wanted.get()) { // the hold may have ended meanwhile
-                acquireNow(owner, leaseMs);
+                acquireNow(owner, leaseMs, wanted);
             }
             return answer;
         });
@@ -139,15 +139,27 @@ final class Share {
         }
     }
 
-    /** Sends a command once. A connection that has no reply is given up after the time for connecting. */
-    private Answer send(List<String> words, long leaseMs, boolean grants) {
+    /**
+     * Sends a command once. A connection that has no reply is given up after the time for connecting.
+     *
+     * @param wanted null if the command grants nothing; otherwise it is only sent if this is still true when there is a
+     *               connection. It becomes false before {@link #mayHold} is asked, so that one of the two knows the other
+     */
+    private Answer send(List<String> words, long leaseMs, Supplier<Boolean> wanted) {
         Call call = servers.call(number, request.key());
         long patienceMs = NANOSECONDS.toMillis(locks().connections.connectTimeout);
         long until = System.nanoTime() + MajorityHolding.replyTime(leaseMs);
         try {
             Object reply = call.send(() -> {
                 sent = System.nanoTime();
-                mayHold |= grants;
+                if (wanted != null) {
+                    boolean before = mayHold;
+                    mayHold = true;
+                    if (!wanted.get()) {
+                        mayHold = before;
+                        call.stop();
+                    }
+                }
                 return new Call.Command(words, patienceMs, false);
             }, until);
             return new Answer(reply, null, sent);

@@ -335,7 +335,11 @@ class RedLockTest {
         hold.release();
         assertTrue(Conditions.ms(start) < 900, "it took " + Conditions.ms(start) + " ms");
         connected.countDown();
-        Conditions.await(this::isFree);
+        // the next request to that server is behind the connection that was being opened
+        try (Hold next = held(lock)) {
+            assertEquals(List.of(next.owner()), servers.get(2).wire.named("ACQUIRE").stream()
+                    .map(FakeWire.Received::owner).distinct().toList());
+        }
     }
 
     private Hold held(DistributedLock lock) throws Exception {
