@@ -152,18 +152,21 @@ class Play:
         if "becomes" in expected:
             self._ask_until(runner, step, expected)
             return
+        again = {"connection"}
         for left in reversed(range(expected.pop("tries", 1))):
-            if self._ask_once(runner, step, expected, begin, may_fail=left > 0):
+            if self._ask_once(runner, step, expected, begin, again if left else ()):
                 return
+            if expected.get("error") != "not_acquired":
+                again.add("not_acquired")  # the request before may still be there: its owner is another one
 
-    def _ask_once(self, runner, step, expected, begin, may_fail):
-        """Returns whether there was an answer from the server; with `may_fail` false anything else is a failure."""
+    def _ask_once(self, runner, step, expected, begin, again):
+        """Returns whether there was another answer than one of the errors in `again`."""
         step = dict(step)
         started = time.monotonic()
         number = runner.say(step.pop("do"), **_scaled_times(step))
         name = begin or f"request {number}"
         self._begun[name] = (runner, number, started, step.get("as"))
-        return begin is not None or self._await_answer(name, expected, may_fail)
+        return begin is not None or self._await_answer(name, expected, again)
 
     def _ask_until(self, runner, step, expected):
         """Repeats the request until the answer is as wanted."""
@@ -175,12 +178,12 @@ class Play:
 
         wait_for(asked, expected["within_ms"] / 1000, f"{expected['becomes']}")
 
-    def _await_answer(self, name, expected, may_fail=False):
+    def _await_answer(self, name, expected, again=()):
         runner, number, started, hold = self._begun.pop(name)
         limit = expected.get("within_ms")
         answer = runner.answer(number, (30 if limit is None else limit / 1000) + 20)
         took = (time.monotonic() - started) * 1000
-        if may_fail and answer.get("error") == "connection":
+        if answer.get("error") in again:
             return False
         self._check(runner, answer, expected)
         # How long a package may take for its own work does not grow with the waits; but a stall may exceed it.
