@@ -105,7 +105,9 @@ def test_screen_of_80_by_24(make_server, open_terminal):
     contend(server, "orders", 3)
     terminal = open_terminal("top", url=url_of(server))
     terminal.shows(selected("orders"))
-    terminal.shows(lambda lines: any("waits " in line and "orders-waiter-2" in line for line in lines))
+    terminal.shows(
+        lambda lines: "q: quit" in lines[-1] and any("waits " in line and "orders-waiter-2" in line for line in lines)
+    )
     waiters, bar = terminal.row("orders")[:2]
     assert (waiters, bar) == ("3", "||||||")
     lines = terminal.lines

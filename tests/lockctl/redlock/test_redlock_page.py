@@ -18,6 +18,7 @@ PAGE = (TOP / "docs" / "redlock.md").read_text()
 WITH_PACKAGE = {**os.environ, "PYTHONPATH": str(TOP / "clients" / "python")}
 HOUR_MS = 3_600_000
 DONE = (0, "working\n", "")
+OUTAGE = re.compile(r'RedLock "report": (no reply from localhost:\d+ \(.*\)|localhost:\d+ replies again)\n')
 CONTRADICTS = "is not longer than lock.max-lease"
 
 
@@ -69,6 +70,12 @@ def result(program, told=""):
     return program.returncode, said, complaints
 
 
+def without_outages(outcome):
+    """The same without the warnings that one server does not reply, and that it does again."""
+    status, said, complaints = outcome
+    return status, said, OUTAGE.sub("", complaints)
+
+
 # Not 0: a try has no time to connect, if the machine is busy.
 SHORT_WAIT = ("wait=60", f"wait={scaled(2)}")
 
@@ -104,7 +111,7 @@ def test_a_majority_is_held_by_another_client(make_ring, programs):
 def test_servers_fail(make_ring, programs, fail):
     ring = make_ring(3)
     getattr(ring, fail)(1)
-    assert result(programs.start(ring)) == DONE
+    assert without_outages(result(programs.start(ring))) == DONE
     getattr(ring, fail)(2)
     status, said, _ = result(programs.start(ring, SHORT_WAIT))
     assert (status, said) == (1, "")
@@ -142,7 +149,7 @@ def test_several_at_once(make_ring, programs, judge):
 
     def work():
         for _ in range(4):
-            status, said, complaints = result(programs.start(ring, *RECORDED))
+            status, said, complaints = without_outages(result(programs.start(ring, *RECORDED)))
             released = time.monotonic_ns()
             if (status, complaints) != (0, ""):
                 problems.append((status, complaints))
