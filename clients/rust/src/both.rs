@@ -26,22 +26,25 @@ macro_rules! pool {
         impl Pool {
             /// Sends a short command, which must have a reply at `by`.
             pub $($async)? fn short(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant) -> Answer {
-                self.brief(key, command, by, false, None)$($await)*
+                self.brief(key, command, by, false)$($await)*
             }
 
-            /// The same, but `once`: not again if it may have been executed. `behind` is sent behind it if it has no reply in
-            /// time.
+            /// The same, but `once`: not again if it may have been executed.
             pub $($async)? fn brief(
                 self: &Arc<Self>,
                 key: &[u8],
                 command: &Cmd,
                 by: Instant,
                 once: bool,
-                behind: Option<&Cmd>,
             ) -> Answer {
                 let is_long = left(by) >= SHORT - SHORT / 10;
-                let sending = || Ok(Sent { command: command.clone(), by, is_long, once, behind: behind.cloned() });
-                let mut answer = self.send(key, by, [true, false], &sending)$($await)*;
+                let sending = || Ok(Sent { command: command.clone(), by, is_long, once, behind: None });
+                self.quick(key, by, &sending)$($await)*
+            }
+
+            /// Sends a short command. `sending` is called for each attempt.
+            pub $($async)? fn quick(self: &Arc<Self>, key: &[u8], by: Instant, sending: Sending<'_>) -> Answer {
+                let mut answer = self.send(key, by, [true, false], sending)$($await)*;
                 answer.pooled.take().into_iter().for_each(Pooled::keep);
                 answer
             }
@@ -296,7 +299,7 @@ macro_rules! requests {
                 self.shared.check(spec)?;
                 let (mut pause, end) = (Pause::new(), Instant::now() + REQUEST);
                 loop {
-                    let answer = self.pool.brief(key, command, end.min(Instant::now() + SHORT), once, None)$($await)*;
+                    let answer = self.pool.brief(key, command, end.min(Instant::now() + SHORT), once)$($await)*;
                     let error = match answer.reply {
                         Ok(reply) => return Ok(reply),
                         Err(error) => error,

@@ -415,7 +415,7 @@ macro_rules! queue {
                 let key = consumer.spec.key();
                 let by = || Instant::now() + SHORT;
                 self.pool.short(key, &push, by())$($await)*.reply?;
-                let removed = self.pool.brief(key, &consumer.remove(taken), by(), true, None)$($await)*;
+                let removed = self.pool.brief(key, &consumer.remove(taken), by(), true)$($await)*;
                 let removed: u64 = from_redis_value(removed.reply?)?;
                 if removed == 0 {
                     self.pool.short(key, &consumer.cancel(taken), by())$($await)*.reply?;

@@ -4,9 +4,9 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redis::{cmd, from_redis_value_ref, Cmd, RedisError, Value};
+use redis::{cmd, from_redis_value_ref, Cmd, ErrorKind, RedisError, RedisResult, Value};
 use uuid::Uuid;
 
 use crate::lock::{Factory, Lock};
@@ -192,7 +192,8 @@ pub(crate) enum Vote {
     Yes(u64),
     /// Another client holds the lock, or this one does not.
     No,
-    /// It had lost the lock, and has granted it again.
+    /// It has granted the lock to a request that was sent late, or again after it had lost it: another owner may have had
+    /// a majority before.
     Regained,
     /// It refuses the command.
     Refused(RedisError),
@@ -207,6 +208,8 @@ pub(crate) struct Party<C> {
     pub servers: Arc<Servers<C>>,
     pub spec: Arc<Spec>,
     pub owner: String,
+    /// When its round began.
+    pub began: Instant,
     /// Which servers have a request that has no reply yet: they get no other one.
     pub busy: Arc<Vec<AtomicBool>>,
     /// Each request to a server has one more of it until it has ended, and each release of what was given up.
@@ -220,6 +223,8 @@ struct Seats {
     counting: Vec<bool>,
     /// Which servers may hold it.
     held: Vec<bool>,
+    /// Which servers were requested to grant it in time.
+    timely: Vec<bool>,
     /// With which lease a server that was busy is to be renewed.
     missed: Vec<Option<Duration>>,
     /// The longest lease that was requested.
@@ -230,10 +235,10 @@ struct Seats {
 impl<C> Party<C> {
     pub fn new(servers: &Arc<Servers<C>>, spec: &Arc<Spec>, busy: &Arc<Vec<AtomicBool>>) -> Arc<Self> {
         let (none, missed) = (vec![false; servers.all.len()], vec![None; servers.all.len()]);
-        let seats = Seats { counting: none.clone(), held: none, missed, lease: spec.lease, is_given_up: false };
-        let seats = Mutex::new(seats);
-        let (servers, spec, busy) = (servers.clone(), spec.clone(), busy.clone());
-        Arc::new(Self { servers, spec, owner: new_owner(), busy, working: Arc::default(), seats })
+        let (counting, held, timely, lease) = (none.clone(), none.clone(), none, spec.lease);
+        let seats = Mutex::new(Seats { counting, held, timely, missed, lease, is_given_up: false });
+        let (servers, spec, busy, began) = (servers.clone(), spec.clone(), busy.clone(), Instant::now());
+        Arc::new(Self { servers, spec, owner: new_owner(), began, busy, working: Arc::default(), seats })
     }
 
     /// Begins a request to this server, unless it has another one: then a renewal follows that.
@@ -270,6 +275,21 @@ impl<C> Party<C> {
         seats.is_given_up && is_held
     }
 
+    /// An acquisition is about to be sent to this server: not if it was given up, because nothing would release it.
+    pub fn acquires(&self, number: usize) -> RedisResult<()> {
+        let mut seats = locked(&self.seats);
+        if seats.is_given_up {
+            return Err((ErrorKind::InvalidClientConfig, "the request was given up").into());
+        }
+        seats.timely[number] = self.began.elapsed() <= reply_time(self.spec.lease);
+        Ok(())
+    }
+
+    /// Whether this server was requested to grant it in time.
+    pub fn is_timely(&self, number: usize) -> bool {
+        locked(&self.seats).timely[number]
+    }
+
     /// A renewal with this lease is about to be sent.
     pub fn asks(&self, lease: Duration) {
         let mut seats = locked(&self.seats);
@@ -287,10 +307,6 @@ impl<C> Party<C> {
         let mut seats = locked(&self.seats);
         seats.is_given_up = true;
         (0..seats.held.len()).filter(|&number| seats.held[number]).collect()
-    }
-
-    pub fn is_given_up(&self) -> bool {
-        locked(&self.seats).is_given_up
     }
 
     /// Whether no request to a server has an effect any more.
@@ -463,7 +479,8 @@ macro_rules! redlock {
                 }
                 loop {
                     self.check()?;
-                    let (began, party) = (Instant::now(), Party::new(servers, &spec, &busy));
+                    let party = Party::new(servers, &spec, &busy);
+                    let began = party.began;
                     let mut candidate = Candidate { party: party.clone(), is_elected: false };
                     let by = began + reply_time(spec.lease);
                     let by = wait.end().map_or(by, |end| by.min(end + REPLY_TOLERANCE));
@@ -613,22 +630,23 @@ macro_rules! redlock {
                 let (spec, owner) = (&self.party.spec, &self.party.owner);
                 let lease = match request {
                     Request::Identify => return Vote::Yes(0),
-                    // A server that does not reply gets the release behind the request.
                     Request::Acquire => {
-                        return self.send(core, &spec.acquire(owner, None), Some(&spec.release(owner)))$($await)*;
+                        // A server that does not reply gets the release behind the request.
+                        let (command, behind) = (spec.acquire(owner, None), spec.release(owner));
+                        return match self.acquire(core, &command, Some(&behind))$($await)* {
+                            Vote::Yes(_) if !self.party.is_timely(self.number) => Vote::Regained,
+                            vote => vote,
+                        };
                     }
-                    Request::Release => return self.send(core, &spec.release(owner), None)$($await)*,
+                    Request::Release => return self.send(core, &spec.release(owner))$($await)*,
                     Request::Renew(lease) => lease,
                 };
-                match self.send(core, &spec.renew(owner, Some(lease)), None)$($await)* {
+                match self.send(core, &spec.renew(owner, Some(lease)))$($await)* {
                     Vote::No => {
                         // Also if this vote is late.
                         self.party.forgets(self.number);
-                        if self.party.is_given_up() {
-                            return Vote::No;
-                        }
                         let again = Spec { lease, ..Spec::clone(spec) }.acquire(owner, None);
-                        match self.send(core, &again, None)$($await)* {
+                        match self.acquire(core, &again, None)$($await)* {
                             Vote::Yes(_) => Vote::Regained,
                             missing @ Vote::Missing(_, true) => missing,
                             _ => Vote::No,
@@ -639,16 +657,19 @@ macro_rules! redlock {
             }
 
             /// It waits for nothing, so it is a short command: a silent server costs the connections of those at most.
-            $($async)? fn send(&self, core: &Arc<Core>, command: &Cmd, behind: Option<&Cmd>) -> Vote {
+            $($async)? fn send(&self, core: &Arc<Core>, command: &Cmd) -> Vote {
                 let by = Instant::now() + SHORT;
-                let answer = core.pool.brief(self.party.spec.key(), command, by, false, behind)$($await)*;
-                match judge(answer.reply) {
-                    Verdict::Done(number) => Vote::Yes(number as u64),
-                    Verdict::Null => Vote::No,
-                    Verdict::Never(error) if is_not_held(&error) => Vote::No,
-                    Verdict::Never(error) => Vote::Refused(error),
-                    Verdict::Again(error) => Vote::Missing(error, answer.unsure),
-                }
+                Vote::from(core.pool.short(self.party.spec.key(), command, by)$($await)*)
+            }
+
+            /// The same for an acquisition. `behind` is sent behind it if it has no reply in time.
+            $($async)? fn acquire(&self, core: &Arc<Core>, command: &Cmd, behind: Option<&Cmd>) -> Vote {
+                let by = Instant::now() + SHORT;
+                let sending = || {
+                    self.party.acquires(self.number)?;
+                    Ok(Sent { command: command.clone(), by, is_long: true, once: false, behind: behind.cloned() })
+                };
+                Vote::from(core.pool.quick(self.party.spec.key(), by, &sending)$($await)*)
             }
 
             /// Requests who the server is, before its first use and after a connection was lost.
@@ -668,6 +689,20 @@ macro_rules! redlock {
                 }
                 let name = |number: usize| servers.all[number].core.pool.nodes.address(key);
                 servers.learn(self.number, (Identity::of(replies), losses), name).map_err(Vote::Invalid)
+            }
+        }
+
+        impl From<Answer> for Vote {
+            fn from(Answer { reply, unsure, .. }: Answer) -> Self {
+                match judge(reply) {
+                    Verdict::Done(number) => Self::Yes(number as u64),
+                    Verdict::Null => Self::No,
+                    Verdict::Never(error) if is_not_held(&error) => Self::No,
+                    // What was sent before may have been executed.
+                    Verdict::Never(error) if unsure => Self::Missing(error, true),
+                    Verdict::Never(error) => Self::Refused(error),
+                    Verdict::Again(error) => Self::Missing(error, unsure),
+                }
             }
         }
 
@@ -924,6 +959,19 @@ mod tests {
         assert!(party.answered(0, renewal, &Vote::Regained) && party.answered(0, renewal, &Vote::Yes(1)));
         assert!(!party.answered(0, Request::Release, &Vote::Yes(1)) && !party.answered(0, renewal, &missing(false)));
         assert_eq!(party.give_up(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn what_is_requested_late_does_not_count_at_once() {
+        let spec = Arc::new(Spec::new(Kind::Lock, vec![b"a".to_vec()]));
+        let mut party = Party::new(&servers(), &spec, &Arc::default());
+        party.acquires(0).unwrap();
+        let began = Instant::now().checked_sub(reply_time(spec.lease) * 2).unwrap();
+        Arc::get_mut(&mut party).unwrap().began = began;
+        party.acquires(1).unwrap();
+        assert!(party.is_timely(0) && !party.is_timely(1));
+        party.give_up();
+        assert!(party.acquires(2).is_err(), "nothing would release it");
     }
 
     #[test]

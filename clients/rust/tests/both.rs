@@ -3,6 +3,9 @@
 
 #[allow(dead_code)] // The other tests need the rest.
 mod common;
+#[allow(dead_code)]
+#[path = "common/wire.rs"]
+mod wire;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -12,6 +15,7 @@ use std::time::{Duration, Instant};
 use common::{cluster, until, Server};
 use lock_so::{Error, Settings};
 use redis::{cmd, Value};
+use wire::Wire;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -286,6 +290,39 @@ macro_rules! tests {
                 let replica = RedLock::new(locks()).unwrap();
                 let error = replica.lock("a").lock()$($await)*.unwrap_err();
                 assert!(error.to_string().ends_with("is a replica"), "{error}");
+            }
+
+            /// Locks of three servers, of which the last one identifies itself too late, and gets the request after that.
+            $($async)? fn with_a_late_one(servers: &[Server; 3]) -> lock_so::$flavour::MajorityLock {
+                let wire = Wire::to(servers[2].port());
+                let clients = [servers[0].client.clone(), servers[1].client.clone(), wire.client()];
+                let lock = RedLock::new(clients.iter().map(Locks::new)).unwrap().lock("a");
+                let lock = lock.lease(6 * SECOND).no_renewal(); // a server has 0.3 s to reply
+                wire.refuse(true);
+                lock.lock()$($await)*.unwrap().release()$($await)*.unwrap();
+                wire.delay(SECOND * 6 / 10);
+                wire.refuse(false);
+                lock
+            }
+
+            #[$test]
+            $($async)? fn a_late_request_of_a_majority_lock_does_not_count_at_once() {
+                let mut servers = [Server::start(), Server::start(), Server::start()];
+                let guard = with_a_late_one(&servers)$($await)*.lock()$($await)*.unwrap();
+                until("the late grant", || servers[2].is_held("a").then_some(()));
+                servers[0].say::<u8>(&["LOCK.FORCE", "a"]);
+                let error = guard.renew()$($await)*.unwrap_err();
+                assert!(matches!(error, Error::NotHeld { .. }), "only one server has held it all the time: {error}");
+                drop(guard);
+            }
+
+            #[$test]
+            $($async)? fn a_released_majority_lock_is_not_requested_any_more() {
+                let mut servers = [Server::start(), Server::start(), Server::start()];
+                with_a_late_one(&servers)$($await)*.lock()$($await)*.unwrap().release()$($await)*.unwrap();
+                until("the late server", || (servers[2].calls("cluster|nodes") > 0).then_some(()));
+                thread::sleep(SECOND / 5);
+                assert_eq!(servers[2].calls("lock.acquire"), 0);
             }
 
             #[$test]

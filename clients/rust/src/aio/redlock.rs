@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout_at};
 
 use super::guard::begin_renewal;
+use super::pool::Answer;
 use super::{Core, Locks};
 use crate::error::NotAcquired;
 use crate::hold::{Hold, OnLost};
@@ -19,7 +20,9 @@ use crate::redlock::{
 use crate::shared::SETTLING;
 use crate::spec::{Spec, REPORTED};
 use crate::trial::held_by;
-use crate::util::{again, capped, is_not_held, judge, left, timed_out, Pause, Verdict, Wait, REPLY_TOLERANCE, SHORT};
+use crate::util::{
+    again, capped, is_not_held, judge, left, timed_out, Pause, Sent, Verdict, Wait, REPLY_TOLERANCE, SHORT,
+};
 use crate::{Error, Result};
 
 /// Independent servers for threads or tasks.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use redis::Cmd;
 
 use super::guard::begin_renewal;
+use super::pool::Answer;
 use super::{Cancel, Core, Locks};
 use crate::error::NotAcquired;
 use crate::hold::{Hold, OnLost};
@@ -17,7 +18,7 @@ use crate::redlock::{
 use crate::shared::SETTLING;
 use crate::spec::{Spec, REPORTED};
 use crate::trial::held_by;
-use crate::util::{again, capped, is_not_held, judge, left, timed_out, Verdict, Wait, REPLY_TOLERANCE, SHORT};
+use crate::util::{again, capped, is_not_held, judge, left, timed_out, Sent, Verdict, Wait, REPLY_TOLERANCE, SHORT};
 use crate::{Error, Result};
 
 /// Independent servers for threads or tasks.
