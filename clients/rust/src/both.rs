@@ -30,21 +30,10 @@ macro_rules! pool {
             }
 
             /// The same, but `once`: not again if it may have been executed.
-            pub $($async)? fn brief(
-                self: &Arc<Self>,
-                key: &[u8],
-                command: &Cmd,
-                by: Instant,
-                once: bool,
-            ) -> Answer {
+            pub $($async)? fn brief(self: &Arc<Self>, key: &[u8], command: &Cmd, by: Instant, once: bool) -> Answer {
                 let is_long = left(by) >= SHORT - SHORT / 10;
                 let sending = || Ok(Sent { command: command.clone(), by, is_long, once, behind: None });
-                self.quick(key, by, &sending)$($await)*
-            }
-
-            /// Sends a short command. `sending` is called for each attempt.
-            pub $($async)? fn quick(self: &Arc<Self>, key: &[u8], by: Instant, sending: Sending<'_>) -> Answer {
-                let mut answer = self.send(key, by, [true, false], sending)$($await)*;
+                let mut answer = self.send(key, by, [true, false], &sending)$($await)*;
                 answer.pooled.take().into_iter().for_each(Pooled::keep);
                 answer
             }
@@ -472,10 +461,10 @@ macro_rules! release {
                 Self { core: core.clone(), hold: hold.clone(), ended: hold.end(), repeated: false }
             }
 
-            /// What closing a factory releases. A hold on several servers, or of several locks, is lost, and released on
-            /// the server here: the others are released with their guard.
+            /// What closing a factory releases. A hold that other factories have a part in is lost, and released on the
+            /// server here: the others are released with their guard.
             pub fn closing(core: &Arc<Core>, hold: &Arc<Hold>) -> Self {
-                match hold.is_shared || hold.spec.is_member {
+                match hold.is_spread() {
                     true => Self { core: core.clone(), hold: hold.clone(), ended: hold.closed(), repeated: false },
                     false => Self::new(core, hold),
                 }

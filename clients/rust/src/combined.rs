@@ -187,6 +187,10 @@ macro_rules! combined {
 
         /// Acquires these locks in their order: all of them or none.
         $($async)? fn acquire_all(members: &[Lock], on_lost: Option<&OnLost>, wait: Wait) -> Result<Guard> {
+            let is_spread = members.iter().any(|member| !Arc::ptr_eq(&member.core, &members[0].core));
+            let mut members = members.to_vec();
+            members.iter_mut().for_each(|member| member.spec.is_spread = is_spread);
+            let members = &members[..];
             loop {
                 let round = Round::new(members, on_lost);
                 let (mut held, mut error) = (Vec::new(), None);
@@ -224,9 +228,7 @@ macro_rules! combined {
                     };
                     called.for_each(|call| call());
                 });
-                let mut lock = Lock { on_lost: Some(on_lost), ..member.clone() };
-                lock.spec.is_member = true;
-                lock
+                Lock { on_lost: Some(on_lost), ..member.clone() }
             }
         }
 
@@ -267,7 +269,8 @@ macro_rules! combined {
             /// Whether the lock, or one of several, is known to be lost: the server reported it, or the hold was not
             /// confirmed for as long as its lease.
             pub fn is_lost(&self) -> bool {
-                self.held.iter().any(Held::is_lost)
+                // A factory that is closed releases its own.
+                self.held.iter().any(|one| one.is_lost() || self.held.len() > 1 && !one.is_held())
             }
 
             /// Renews the lease now, besides the renewals in the background: a lock with

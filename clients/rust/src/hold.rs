@@ -284,7 +284,12 @@ impl Hold {
         self.lose(REPORTED);
     }
 
-    /// A factory of a hold on several servers, or of several locks, was closed. The result is for the release there.
+    /// Whether other factories have a part in it: it is on several servers, or one of several locks.
+    pub fn is_spread(&self) -> bool {
+        self.is_shared || self.spec.is_spread
+    }
+
+    /// One of its factories was closed. The result is for the release there.
     pub fn closed(&self) -> Ended {
         self.lose(CLOSED);
         Ended::Lost(CLOSED)

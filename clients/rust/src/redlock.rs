@@ -14,6 +14,10 @@ use crate::spec::{new_owner, Kind, Spec};
 use crate::util::{locked, timed_out};
 use crate::{Error, Result};
 
+/// The name by which acquisitions have places of their own: a silent server gets only some, and renewals and releases do
+/// not wait for theirs.
+pub(crate) const ACQUISITIONS: &str = "acquisitions";
+
 /// Independent servers, of which more than half must grant a lock.
 ///
 /// There must be at least three, with the settings of `docs/redlock.md`. No cluster, no Sentinels and no replica may be
@@ -593,7 +597,7 @@ macro_rules! redlock {
                 loop {
                     let vote = self.vote(core, request)$($await)*;
                     match vote {
-                        Vote::Missing(..) => party.servers.forget(number),
+                        Vote::Missing(ref error, _) if !is_busy(error) => party.servers.forget(number),
                         // A name that leads to another server later has lost the lock.
                         Vote::Invalid(_) => party.forgets(number),
                         _ => {}
@@ -662,14 +666,21 @@ macro_rules! redlock {
                 Vote::from(core.pool.short(self.party.spec.key(), command, by)$($await)*)
             }
 
-            /// The same for an acquisition. `behind` is sent behind it if it has no reply in time.
+            /// The same for an acquisition, which must not keep renewals and releases from their connections. `behind` is
+            /// sent behind it if it has no reply in time.
             $($async)? fn acquire(&self, core: &Arc<Core>, command: &Cmd, behind: Option<&Cmd>) -> Vote {
                 let by = Instant::now() + SHORT;
+                let _place = match core.pool.place(&Name::from(ACQUISITIONS), true, by)$($await)* {
+                    Err(error) => return Vote::Missing(error, false),
+                    Ok(place) => place,
+                };
                 let sending = || {
                     self.party.acquires(self.number)?;
                     Ok(Sent { command: command.clone(), by, is_long: true, once: false, behind: behind.cloned() })
                 };
-                Vote::from(core.pool.quick(self.party.spec.key(), by, &sending)$($await)*)
+                let mut answer = core.pool.call(self.party.spec.key(), by, true, &sending)$($await)*;
+                answer.pooled.take().into_iter().for_each(Pooled::keep);
+                Vote::from(answer)
             }
 
             /// Requests who the server is, before its first use and after a connection was lost.

@@ -179,7 +179,9 @@ impl Shared {
         if self.is_closed.swap(true, Ordering::SeqCst) {
             return Default::default();
         }
-        (state.waits.values().cloned().collect(), state.holds.values().cloned().collect())
+        let mut holds: Vec<_> = state.holds.values().cloned().collect();
+        holds.sort_by_key(|hold| hold.is_spread()); // the loss of these is reported, which may last
+        (state.waits.values().cloned().collect(), holds)
     }
 
     /// Counts a clean-up until the result is dropped.

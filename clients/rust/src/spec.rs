@@ -82,8 +82,8 @@ pub(crate) struct Spec {
     pub watch: bool,
     /// Whether a thread that holds it enters it again.
     pub reentrant: bool,
-    /// Whether it is one of several that are acquired together.
-    pub is_member: bool,
+    /// Whether it is one of several that are acquired together, of different factories.
+    pub is_spread: bool,
     /// How long one command blocks at most, if less than elsewhere.
     pub max_block: Duration,
 }
@@ -103,7 +103,7 @@ impl Spec {
             renew: true,
             watch: false,
             reentrant: false,
-            is_member: false,
+            is_spread: false,
             max_block: Duration::MAX,
         }
     }

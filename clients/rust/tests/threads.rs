@@ -434,6 +434,18 @@ fn a_consumer_that_is_closed_ends_its_job() {
     assert_eq!(server.say::<u32>(&["EXISTS", "a", "{a}:taken", "{a}:failed", "delay:due:{a}"]), 0);
 }
 
+#[test]
+fn close_reports_no_loss_of_locks_of_one_factory() {
+    let server = Server::start();
+    let locks = Locks::new(&server.client);
+    let (lost, reported) = std::sync::mpsc::channel();
+    let both = combine([locks.lock("a"), locks.lock("b")]).on_lost(move || lost.send(()).unwrap());
+    let guard = both.lock().unwrap();
+    assert!(locks.close(SOON));
+    assert!(guard.is_lost(), "it holds nothing any more");
+    assert!(reported.try_recv().is_err());
+}
+
 fn closing_error(locks: &Locks) -> Option<Error> {
     locks.lock("b").try_lock().err()
 }

@@ -69,7 +69,7 @@ impl Pool {
     }
 
     /// A place for a short command, or to connect if that may go on later.
-    async fn place(&self, name: &Name, is_short: bool, by: Instant) -> RedisResult<OwnedSemaphorePermit> {
+    pub(super) async fn place(&self, name: &Name, is_short: bool, by: Instant) -> RedisResult<OwnedSemaphorePermit> {
         let places = locked(&self.places)
             .entry((name.clone(), is_short))
             .or_insert_with(|| Arc::new(Semaphore::new(if is_short { MANY } else { OPENING })))

@@ -67,7 +67,7 @@ impl Pool {
     }
 
     /// A place for a short command, or for a thread that connects.
-    fn place(&self, name: &Name, is_short: bool, by: Instant) -> RedisResult<Place> {
+    pub(super) fn place(&self, name: &Name, is_short: bool, by: Instant) -> RedisResult<Place> {
         let new =
             || Arc::new(Places { free: Mutex::new(if is_short { MANY } else { OPENING }), freed: Condvar::new() });
         let places = locked(&self.places).entry((name.clone(), is_short)).or_insert_with(new).clone();
@@ -143,7 +143,7 @@ struct Places {
 }
 
 /// What is taken of it, until it is dropped.
-struct Place(Arc<Places>);
+pub(super) struct Place(Arc<Places>);
 
 impl Places {
     fn take(self: Arc<Self>, by: Instant) -> Option<Place> {

@@ -8,17 +8,21 @@ use std::time::{Duration, Instant};
 use redis::Cmd;
 
 use super::guard::begin_renewal;
-use super::pool::Answer;
+use super::pool::{Answer, Pooled};
 use super::{Cancel, Core, Locks};
 use crate::error::NotAcquired;
 use crate::hold::{Hold, OnLost};
+use crate::nodes::Name;
 use crate::redlock::{
     drift, judged, random_pause, refusing, reply_time, Fault, Identity, Party, Paused, Request, Servers, Vote,
+    ACQUISITIONS,
 };
 use crate::shared::SETTLING;
 use crate::spec::{Spec, REPORTED};
 use crate::trial::held_by;
-use crate::util::{again, capped, is_not_held, judge, left, timed_out, Sent, Verdict, Wait, REPLY_TOLERANCE, SHORT};
+use crate::util::{
+    again, capped, is_busy, is_not_held, judge, left, timed_out, Sent, Verdict, Wait, REPLY_TOLERANCE, SHORT,
+};
 use crate::{Error, Result};
 
 /// Independent servers for threads or tasks.
