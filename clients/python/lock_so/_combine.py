@@ -215,17 +215,29 @@ class Several:
     def _again(self, _: Any) -> None:
         return None  # its members may be entered again
 
-    def _inspected(self, count: int) -> Generator[Any, Any, LockInfo]:
-        found = []
+    def _enough(self) -> int:
+        """How many members must reply."""
+        return len(self._members)
+
+    def _replies(self, steps: Callable[[Any], Steps]) -> Generator[Any, Any, List[Any]]:
+        """What the members reply. Also after an error the others are requested, and then the first error is raised, unless
+        enough have replied."""
+        found: List[Any] = []
+        errors: List[Exception] = []
         for member in self._members:
-            found.append((yield Do(lambda: member._ask(member._inspected(count)))))  # noqa: B023
-        return joined(found)
+            try:
+                found.append((yield Do(lambda: member._ask(steps(member)))))  # noqa: B023
+            except Exception as error:
+                errors.append(error)
+        if len(found) < self._enough():
+            raise errors[0]
+        return found
+
+    def _inspected(self, count: int) -> Generator[Any, Any, LockInfo]:
+        return joined((yield from self._replies(lambda member: member._inspected(count))))
 
     def _forced(self) -> Generator[Any, Any, bool]:
-        found = []
-        for member in self._members:
-            found.append((yield Do(lambda: member._ask(member._forced()))))  # noqa: B023
-        return any(found)
+        return any((yield from self._replies(lambda member: member._forced())))
 
 
 class BaseCombined(Several):

@@ -29,6 +29,7 @@ class Open:
     link: "Link"
     place: Place
     until: float
+    is_short: bool
 
 
 @dataclass
@@ -287,7 +288,7 @@ class Pool:
                     if link.is_short:
                         server.short.add(link)
                     try:
-                        return (yield Open(link.owner, link.place, until))
+                        return (yield Open(link.owner, link.place, until, link.is_short))
                     except Exception as problem:
                         server.short.discard(link)
                         error = problem

@@ -473,6 +473,9 @@ class BaseMajorityLock(Several):
     def _attempt(self, wait: Any, *_: Any) -> Majority:
         return Majority(self, wait)
 
+    def _enough(self) -> int:
+        return self._servers.majority
+
 
 class BaseMajorityHold:
     """What their holds are in both flavours."""

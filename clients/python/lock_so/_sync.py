@@ -71,7 +71,8 @@ class _Pool(Pool):
                 self.wake(server)
 
         step.link.opening = opening
-        server.opening.add(opening)
+        if step.is_short:
+            server.opening.add(opening)
         try:
             _start(work)
         except RuntimeError as error:

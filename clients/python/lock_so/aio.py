@@ -68,7 +68,8 @@ class _Pool(Pool):
         limit, server = max(0.0, step.until - time.monotonic()), self.server(step.place)
         opening = asyncio.ensure_future(self._open(self.new(step.place)))
         self._opening.add(opening)
-        server.opening.add(opening)
+        if step.is_short:
+            server.opening.add(opening)
 
         def ended(_: Any) -> None:
             self._opening.discard(opening)
