@@ -24,8 +24,7 @@ final class RedLockLock extends Lock
 
     public function locked(): bool
     {
-        $held = fn (LockInfo $info): bool => $info->holders !== [];
-        return count(array_filter($this->infos($this->askMost($this->infoWords(0))), $held)) >= $this->red->majority();
+        return LockInfo::merge($this->infos($this->askMost($this->infoWords(0))))->holders !== [];
     }
 
     public function info(): LockInfo
@@ -105,11 +104,11 @@ final class RedLockLock extends Lock
     {
         $owner = Owner::create();
         $limit = self::limit($this->lease);
-        $this->red->connect(min($deadline, Clock::now() + $limit));
+        $now = Clock::now();
+        // The rest of the time is for the request: a server that is silent has connected by then, or has no part in it.
+        $this->red->connect(min(($deadline + $now) / 2, $now + $limit));
+        $this->checkServers();
         $servers = $this->red->servers();
-        foreach ($servers as $server) {
-            $server->refusal === null || throw new InvalidArgumentException("locks: $server->refusal");
-        }
         $began = Clock::now();
         $granted = fn (): array => array_filter($replies->getArrayCopy(), is_int(...));
         $grant = null;
@@ -204,13 +203,23 @@ final class RedLockLock extends Lock
      * What a majority of the servers, or more, reply to a command.
      *
      * @throws LockError|RedisException if a majority refuses it, or does not reply
+     * @throws InvalidArgumentException if the servers are not independent masters
      */
     private function askMost(array $words): array
     {
         $this->red->checkOpen();
         $replies = $this->ask($words, Clock::now() + Connections::PATIENCE);
+        $this->checkServers();
         $trouble = $this->trouble($replies);
         return $trouble === null ? $replies : throw $trouble;
+    }
+
+    /** Whether they are independent masters, as far as that is known. */
+    private function checkServers(): void
+    {
+        foreach ($this->red->servers() as $server) {
+            $server->refusal === null || throw new InvalidArgumentException("locks: $server->refusal");
+        }
     }
 
     /** What the servers reply to a command until `$until` (by Clock), or soon after a majority; or their errors. */
