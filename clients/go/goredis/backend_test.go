@@ -238,6 +238,18 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
+// A backend with one connection that is in use, and the node that it is to.
+func connected(t *testing.T, ctx context.Context) (*backend, *node) {
+	b, _ := slowly(t, new(atomic.Int64))
+	first, err := b.Conn(ctx, time.Minute, "key", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { first.Close() })
+	client, _ := b.find(ctx, "key")
+	return b, b.node(client)
+}
+
 // A stopped server accepts connections, and does not reply. Callers that leave, as a lock does that is released, leave only
 // some of them.
 func TestAStoppedServerDoesNotHaveManyConnections(t *testing.T) {
@@ -246,16 +258,10 @@ func TestAStoppedServerDoesNotHaveManyConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	var delay, open atomic.Int64
-	b, _ := slowly(t, &delay)
+	var open atomic.Int64
 	ctx := background(t)
-	first, err := b.Conn(ctx, time.Minute, "key", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
-	client, _ := b.find(ctx, "key")
-	b.node(client).options.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+	b, n := connected(t, ctx)
+	n.options.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, silent.Addr().String())
 		if err != nil {
 			return nil, err
@@ -275,16 +281,9 @@ func TestAStoppedServerDoesNotHaveManyConnections(t *testing.T) {
 
 // Tries that give up leave connections that are opened to the end, for later ones, but not any number.
 func TestTriesDoNotLeaveManyConnections(t *testing.T) {
-	var delay, dialing atomic.Int64
-	b, _ := slowly(t, &delay)
+	var dialing atomic.Int64
 	ctx := background(t)
-	first, err := b.Conn(ctx, time.Minute, "key", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
-	client, _ := b.find(ctx, "key")
-	n := b.node(client)
+	b, n := connected(t, ctx)
 	n.options.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		dialing.Add(1)
 		defer dialing.Add(-1)
