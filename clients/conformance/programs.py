@@ -74,7 +74,8 @@ class Lock:
     def release(self):
         """Returns the Hold, for the history checker."""
         answer = self._ask("release")
-        assert answer.get("error") in (None, "not_held"), answer
+        # "connection": no majority has replied in time, and the package goes on in the background.
+        assert answer.get("error") in (None, "not_held", "connection"), answer
         return self.ended()[0]
 
     def ended(self):
@@ -92,8 +93,8 @@ class ProgramTorment(Torment):
     holds are short.
     """
 
-    def __init__(self, ring, start, seed, lease_s, keys=1, programs=4, **options):
-        super().__init__(ring, None, seed, lease_s, workers=programs * keys, **options)
+    def __init__(self, ring, start, seed, lease_s, keys=1, programs=4):
+        super().__init__(ring, None, seed, lease_s, workers=programs * keys)
         self._start, self._is_short = start, keys > 1
         self.histories = {f"lock{number}": [] for number in range(keys)}
         self._places = iter([(place, key) for place in range(programs) for key in self.histories])

@@ -71,7 +71,7 @@ class Runner:
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: another thread has ended it
             raise Gone(f"{self} does not read: {error}\n{self.last_words()}") from None
         return self._ids
 
