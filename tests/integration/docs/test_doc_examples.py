@@ -30,7 +30,7 @@ from harness.answers import Answers
 from harness.examples import programs_of, run_examples, run_program
 
 TOP = Path(__file__).resolve().parents[3]
-USERS_PAGES = [TOP / "docs" / f"{name}.md" for name in ("deadlock", "delay", "recipes", "safety")]
+USERS_PAGES = [TOP / "docs" / f"{name}.md" for name in ("clients", "deadlock", "delay", "recipes", "safety")]
 PAGES = [TOP / "README.md", *USERS_PAGES, *sorted(TOP.glob("docs/commands/*.md"))]
 PROGRAMS = [
     pytest.param(*program, id=f"{page.name}-{program[0]}")

@@ -1,8 +1,8 @@
-"""Draws docs/lockctl-top.svg: a screenshot of lockctl top for a server on which a few dozen clients contend.
+"""Draws docs/lockctl-top.svg: some seconds of lockctl top for a server on which a few dozen clients contend.
 
     make picture
 
-It shows a real screen of a real server, so each run draws a different one.
+It shows real screens of a real server, so each run draws different ones. Where animations are off, the first one is shown.
 """
 
 import os
@@ -35,6 +35,7 @@ WORK = [
     ("käse", "LOCK.ACQUIRE", 2, 8),
 ]
 COLUMNS, LINES = 80, 24
+SCREENS = 8  # one second each
 WIDTH, HEIGHT, MARGIN = 8.4, 18, 14
 COLOURS = {"default": "#d8dee9", "red": "#ff6b6b", "brown": "#f6c177", "cyan": "#7fdbca", "green": "#9ece6a"}
 BACKGROUND = "#1b1f2a"
@@ -51,15 +52,22 @@ def contend(port, key, command, held_ms, over):
         client.execute_command("LOCK.RELEASE", key, owner)
 
 
-def screen_of(port):
+def screens_of(port):
+    """The screens that lockctl top shows, one for each of its updates, after some seconds of work."""
     terminal = Terminal(LOCKCTL, "top", LOCKCTL_URL=f"redis://127.0.0.1:{port}")
     end = time.monotonic() + 8
     terminal.shows(lambda lines: time.monotonic() > end, timeout=30)
-    cells = terminal.cells
+    screens = []
+    for _ in range(SCREENS):
+        clock = terminal.lines[0]
+        terminal.shows(lambda lines, clock=clock: lines[0] != clock)
+        end = time.monotonic() + 0.3  # for the lines below the clock
+        terminal.shows(lambda lines, end=end: time.monotonic() > end)
+        screens.append(terminal.cells)
     terminal.type("q")
     terminal.end()
     terminal.close()
-    return cells
+    return screens
 
 
 def colours_of(cell):
@@ -79,35 +87,60 @@ def runs_of(line):
             start = column
 
 
-def draw(cells):
+def draw(screens):
     width, height = COLUMNS * WIDTH + 2 * MARGIN, LINES * HEIGHT + 2 * MARGIN
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" '
         'font-family="ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace" font-size="14" xml:space="preserve">'
     )
     yield "<title>lockctl top, on a terminal of 80 columns and 24 lines</title>"
+    yield from style()
     yield f'<rect width="{width:g}" height="{height:g}" rx="8" fill="{BACKGROUND}"/>'
-    for number, line in enumerate(cells):
-        y = MARGIN + number * HEIGHT
-        for start, cell, text in runs_of(line):
-            ink, paper = colours_of(cell)
-            x, length = MARGIN + start * WIDTH, len(text) * WIDTH
-            if paper != BACKGROUND:
-                yield f'<rect x="{x:g}" y="{y}" width="{length:g}" height="{HEIGHT}" fill="{paper}"/>'
-            if not text.strip():
-                continue
-            if set(text) <= {"q", "─"} and len(text) > 40:  # the rule
-                yield f'<path d="M{x:g} {y + HEIGHT / 2:g}h{length:g}" stroke="{ink}"/>'
-                continue
-            weight = ' font-weight="bold"' if cell.bold else ""
-            # Word by word, so that columns are aligned in any font.
-            for word in re.finditer(r"\S+", text):
-                x = MARGIN + (start + word.start()) * WIDTH
-                yield (
-                    f'<text x="{x:g}" y="{y + 13}" fill="{ink}" textLength="{len(word.group()) * WIDTH:g}" '
-                    f'lengthAdjust="spacingAndGlyphs"{weight}>{escape(word.group())}</text>'
-                )
+    drawn = [[list(draw_line(number, line)) for number, line in enumerate(cells)] for cells in screens]
+    same = [all(lines[number] == drawn[0][number] for lines in drawn) for number in range(LINES)]
+    for number in range(LINES):
+        if same[number]:
+            yield from drawn[0][number]
+    for screen, lines in enumerate(drawn):
+        yield f'<g class="screen" style="animation-delay:{screen}s">'
+        for number in range(LINES):
+            if not same[number]:
+                yield from lines[number]
+        yield "</g>"
     yield "</svg>"
+
+
+def style():
+    """Shows each screen for a second, again and again; only the first one to those who want no animation."""
+    yield "<style>"
+    yield f"@keyframes turn {{ 0% {{ visibility: visible }} {100 / SCREENS:g}% {{ visibility: hidden }} }}"
+    yield f".screen {{ visibility: hidden; animation: turn {SCREENS}s step-end infinite }}"
+    yield "@media (prefers-reduced-motion: reduce) {"
+    yield ".screen { animation: none } .screen:first-of-type { visibility: visible }"
+    yield "}"
+    yield "</style>"
+
+
+def draw_line(number, line):
+    y = MARGIN + number * HEIGHT
+    for start, cell, text in runs_of(line):
+        ink, paper = colours_of(cell)
+        x, length = MARGIN + start * WIDTH, len(text) * WIDTH
+        if paper != BACKGROUND:
+            yield f'<rect x="{x:g}" y="{y}" width="{length:g}" height="{HEIGHT}" fill="{paper}"/>'
+        if not text.strip():
+            continue
+        if set(text) <= {"q", "─"} and len(text) > 40:  # the rule
+            yield f'<path d="M{x:g} {y + HEIGHT / 2:g}h{length:g}" stroke="{ink}"/>'
+            continue
+        weight = ' font-weight="bold"' if cell.bold else ""
+        # Word by word, so that columns are aligned in any font.
+        for word in re.finditer(r"\S+", text):
+            x = MARGIN + (start + word.start()) * WIDTH
+            yield (
+                f'<text x="{x:g}" y="{y + 13}" fill="{ink}" textLength="{len(word.group()) * WIDTH:g}" '
+                f'lengthAdjust="spacingAndGlyphs"{weight}>{escape(word.group())}</text>'
+            )
 
 
 def main():
@@ -118,13 +151,13 @@ def main():
     for key, command, clients, held_ms in WORK:
         for _ in range(clients):
             threading.Thread(target=contend, args=(server.port, key, command, held_ms, over), daemon=True).start()
-    cells = screen_of(server.port)
+    screens = screens_of(server.port)
     over.set()
     time.sleep(1)
     server.control.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     servers.end()
     shutil.rmtree(root)
-    text = "\n".join(draw(cells)) + "\n"
+    text = "\n".join(draw(screens)) + "\n"
     text = text.replace(f"127.0.0.1:{server.port}", "127.0.0.1:6379")
     (TOP / "docs" / "lockctl-top.svg").write_text(text)
 
