@@ -59,7 +59,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all compiler lockctl lockctl-static install uninstall test-lockctl picture run test test-all release-check unit integration paths fuzz fuzz-commands valgrind mutate lint subjects words versions format format-check tidy cppcheck shellcheck layers \
-        header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field dist deb check-deb check-image rpm redis-software clean distclean help FORCE
+        header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field dist deb check-deb check-upgrade check-image rpm redis-software clean distclean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(if $(CHECKED),build/checked/lock.so,lock.so) ## build lock.so (the default); with CHECKED=1 build/checked/lock.so
@@ -148,6 +148,9 @@ deb: ## make Debian packages of the last commit, for this machine's Debian, in b
 
 check-deb: ## make the packages on fresh machines, install, upgrade and remove them there
 	@tools/check-deb
+
+check-upgrade: ## test upgrades from an earlier module: AOF, RDB, servers one after the other under load (FROM=commit; default: the last release)
+	@old=$$(tools/build-old $(FROM)) && OLD_MODULE=$$old $(MAKE) --no-print-directory integration TESTS=tests/integration/server/test_upgrade.py
 
 check-image: ## make the images of packaging/Containerfile, run them, and packaging/compose.yaml with them, as root
 	@tools/check-image

@@ -38,6 +38,11 @@ def pytest_addoption(parser):
     group = parser.getgroup("servers")
     group.addoption("--server", help="the server program (default: $SERVER, redis-server, valkey-server)")
     group.addoption("--module", help="the module (default: $MODULE, lock.so at the top level)")
+    group.addoption(
+        "--old-module",
+        default=os.environ.get("OLD_MODULE"),
+        help="the module that server/test_upgrade.py replaces (default: $OLD_MODULE, or a copy of the module)",
+    )
     add_slowness_option(group)
     group.addoption(
         "--thorough",

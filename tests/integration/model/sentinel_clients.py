@@ -1,4 +1,4 @@
-"""Clients that find their master by Sentinels, retry when a connection breaks, and record what they believe to hold.
+"""Clients that look for the master, retry when a connection breaks, and record what they believe to hold.
 
 They follow the rules of docs/safety.md for clients (beliefs.py); without a reply they send the request again, with the
 same owner and ONCE.
@@ -37,7 +37,7 @@ KINDS = {
 class Terms:
     """What all clients of a scene have in common."""
 
-    connect: object  # makes a redis.Redis that asks the Sentinels
+    connect: object  # makes a redis.Redis whose connections are to the current master
     lease_ms: int  # the longest lease, also that of SESSION
     replicas: tuple = ()  # words that follow every acquisition and renewal
 

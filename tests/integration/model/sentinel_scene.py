@@ -1,4 +1,4 @@
-"""A failover by Sentinels under load: the state before it, and what must still be true after it."""
+"""A failover under load, by Sentinels or by FAILOVER: the state before it, and what must still be true after it."""
 
 import time
 

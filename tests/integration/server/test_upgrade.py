@@ -1,68 +1,30 @@
-"""MODULE UNLOAD is refused unless it is allowed; an upgrade as the README describes it works without it."""
+"""An upgrade as docs/install.md describes it: a restart with a new file, and one server after the other, under load.
+
+With --old-module, the module that is replaced is an older one: `make check-upgrade` builds it. Without it, it is a copy of
+the same build, and the tests are about the procedure.
+"""
 
 import shutil
+import time
+from pathlib import Path
 
 import pytest
+from redis.exceptions import ConnectionError, TimeoutError
 
-from harness import wait_for, wait_for_sync
+from harness import scaled, scaled_ms, wait_for, wait_for_sync
+from harness.connect import HOST, new_connection
 from harness.schedule import as_map
-from model.server_scene import is_loaded
+from model.sentinel_scene import Scene
 
-REFUSED = "MODULE UNLOAD is refused: a server may crash when the commands of a module go."
 HOUR = 3_600_000
 
 
-def test_unload_is_refused_and_the_log_explains_what_to_do(server):
-    reply = server.actor().attempt("MODULE", "UNLOAD", "lock")
-    assert str(reply).startswith("ERR Error unloading module")
-    assert is_loaded(server.control)
-    line = next(line for line in server.log().splitlines() if REFUSED in line)
-    assert " # <lock> " in line  # a warning
-    for word in ("next to the old one", "loadmodule", "restart", "replica", "CONFIG SET lock.allow-unload yes"):
-        assert word in line
-
-
-def test_unload_can_be_allowed_at_run_time(make_server):
-    server = make_server()
-    client = server.control
-    client.config_set("lock.allow-unload", "yes")
-    client.config_set("lock.allow-unload", "no")
-    assert "ERR" in str(server.actor().attempt("MODULE", "UNLOAD", "lock"))
-    logged = server.log().count(REFUSED)
-    client.config_set("lock.allow-unload", "yes")
-    assert client.module_unload("lock")
-    assert not is_loaded(client) and server.log().count(REFUSED) == logged
-
-
-def test_queued_command_works_after_a_refused_unload(server, actor):
-    a = actor()
-    a.call("MULTI")
-    a.call("LOCK.ACQUIRE", "k", "oa")
-    assert "ERR" in str(actor().attempt("MODULE", "UNLOAD", "lock"))
-    assert a.call("EXEC") == [1]
-    assert server.control.hgetall("k") == {"oa": "1"}
-
-
-def test_shutdown_logs_no_refused_unload(make_server):
-    """Valkey 9.1 unloads all modules when it shuts down."""
-    server = make_server()
-    server.control.execute_command("LOCK.ACQUIRE", "k", "o")
-    server.stop()
-    log = server.log().lower()
-    assert not any(words in log for words in ("unload is refused", "unload canceled", "failed to unload"))
-
-
-# ---- "Upgrading" in the README ----
-
-
 @pytest.fixture
-def copy_of_module(tmp_path, launch):
-    """copy_of_module("lock-1.so"): a copy of the module under this name, like another version next to the first."""
-
-    def put(name):
-        return shutil.copy2(launch.module, tmp_path / name)
-
-    return put
+def modules(request, tmp_path, launch):
+    """The old module and the new one, as files next to each other."""
+    old = Path(request.config.getoption("--old-module") or launch.module)
+    assert old.exists(), f"{old} does not exist"
+    return shutil.copy2(old, tmp_path / "lock-1.so"), shutil.copy2(launch.module, tmp_path / "lock-2.so")
 
 
 def runs(server, path):
@@ -71,60 +33,199 @@ def runs(server, path):
         return str(path) in maps.read()
 
 
+# What persists
+
+FILL = (
+    ("LOCK.ACQUIRE", "plain", "oa", "PX", HOUR),
+    ("LOCK.ACQUIRE", "plain", "oa", "PX", HOUR),
+    ("LOCK.RWREAD", "read", "oa", "PX", HOUR),
+    ("LOCK.RWREAD", "read", "ob", "PX", HOUR),
+    ("LOCK.RWWRITE", "write", "oa", "PX", HOUR),
+    ("LOCK.SEMAPHORE", "permits", "oa", 5, "PERMITS", 2, "PX", HOUR),
+    ("LOCK.SEMAPHORE", "permits", "ob", 5, "PX", HOUR),
+    ("LOCK.MACQUIRE", 2, "one", "two", "oa", "MODES", "READ", "WRITE", "PX", HOUR),
+    ("LOCK.FAIR", "fair", "oa", "PX", HOUR),
+    ("LATCH.SET", "latch", 3),
+    ("LATCH.DOWN", "latch"),
+    ("DELAY.PUSH", "list", "later", HOUR, "v"),
+)
+LOCKS = ("plain", "read", "write", "permits", "one", "two", "fair", "fenced")
+
+
 def fill(server):
-    """Makes a hold, a token, readers, and a waiter with a position; returns the token."""
-    client = server.control
-    assert client.execute_command("LOCK.ACQUIRE", "plain", "oa", "PX", HOUR) == 1
-    token = client.execute_command("LOCK.ACQUIRE", "fenced", "oa", "PX", HOUR, "FENCED")
-    assert client.execute_command("LOCK.RWREAD", "read", "oa", "PX", HOUR) == 1
-    assert client.execute_command("LOCK.RWREAD", "read", "ob", "PX", HOUR) == 1
-    assert client.execute_command("LOCK.FAIR", "fair", "oa", "PX", HOUR) == 1
-    waiter = server.actor("ob")
-    waiter.send("LOCK.FAIR", "fair", "ob", "BLOCK", 0)
-    waiter.wait_blocked()
+    """Makes holds of all kinds, positions, a latch, delayed elements; returns the fencing token."""
+    for words in FILL:
+        server.control.execute_command(*words)
+    token = server.control.execute_command("LOCK.ACQUIRE", "fenced", "oa", "PX", HOUR, "FENCED")
+    for owner in ("ob", "oc"):
+        waiter = server.actor(owner)
+        waiter.send("LOCK.FAIR", "fair", owner, "BLOCK", 0)
+        waiter.wait_blocked()
     return token
 
 
-def survived(client, token):
-    assert client.execute_command("LOCK.RELEASE", "plain", "oa") == 0
-    assert client.execute_command("LOCK.RELEASE", "read", "ob") == 0
-    assert client.execute_command("LOCK.GUARD", "read", "oa", "PING") in (b"PONG", "PONG", True)
-    assert [w["owner"] for w in map(as_map, as_map(client.execute_command("LOCK.INFO", "fair"))["waiters"])] == ["ob"]
-    client.execute_command("LOCK.RELEASE", "fenced", "oa")
-    assert client.execute_command("LOCK.ACQUIRE", "fenced", "oc", "FENCED") > token
-    return True
+def locks_of(server):
+    """{lock: ([(owner, mode, holds)], [waiting owners])}"""
+    found = {}
+    for key in LOCKS:
+        info = as_map(server.control.execute_command("LOCK.INFO", key))
+        holders = [(hold["owner"], hold["mode"], hold["holds"]) for hold in map(as_map, info["holders"])]
+        found[key] = sorted(holders), [waiter["owner"] for waiter in map(as_map, info["waiters"])]
+    return found
 
 
-def test_upgrade_by_a_new_file_and_a_restart(make_server, copy_of_module):
-    old, new = copy_of_module("lock-1.so"), copy_of_module("lock-2.so")
-    server = make_server(load_module=False, loadmodule=str(old), appendonly="yes", lock_fair_reserve=HOUR)
+def goes_on(server, token):
+    """Uses all that there was, in the same way as before."""
+
+    def call(*words):
+        return server.control.execute_command(*words)
+
+    assert [call("LOCK.RELEASE", "plain", "oa") for _ in range(2)] == [1, 0]
+    assert call("LOCK.RWWRITE", "read", "oc") is None and call("LOCK.RELEASE", "read", "ob") == 0
+    assert call("LOCK.GUARD", "read", "oa", "PING") in (b"PONG", "PONG", True)
+    assert call("LOCK.RELEASE", "write", "oa", "WRITE") == 0 and call("LOCK.RWREAD", "write", "oc") == 1
+    assert call("LOCK.SEMAPHORE", "permits", "oc", 5, "PERMITS", 3) is None
+    assert call("LOCK.SEMAPHORE", "permits", "oc", 5, "PERMITS", 2) == 2
+    assert call("LOCK.RWWRITE", "one", "oc") is None and call("LOCK.RWREAD", "one", "oc") == 1
+    assert call("LOCK.RWREAD", "two", "oc") is None
+    assert call("LOCK.MRELEASE", 2, "one", "two", "oa", "MODES", "READ", "WRITE") == 2
+    # The position belongs to its owner, who is not there, and nobody passes it.
+    assert call("LOCK.RELEASE", "fair", "oa") == 0 and call("LOCK.FAIR", "fair", "oc") is None
+    assert call("LOCK.FAIR", "fair", "ob") == 1
+    assert call("LOCK.RELEASE", "fenced", "oa") == 0 and call("LOCK.ACQUIRE", "fenced", "oc", "FENCED") > token
+    assert call("LATCH.WAIT", "latch") is None and [call("LATCH.DOWN", "latch") for _ in range(2)] == [1, 0]
+    assert call("DELAY.CANCEL", "list", "later") == 1
+    assert call("BLPOP", "list", scaled(20)) == ("list", "soon")
+
+
+def rewritten(server):
+    """A new AOF, which begins with all data as an RDB."""
+    server.control.bgrewriteaof()
+    wait_for(lambda: not server.info("persistence")["aof_rewrite_in_progress"], 20, "the AOF to be rewritten")
+    assert server.info("persistence")["aof_last_bgrewrite_status"] == "ok"
+    server.stop()
+
+
+WAYS = {
+    "AOF": ({"appendonly": "yes"}, lambda server: server.stop()),
+    "AOF of a killed server": ({"appendonly": "yes", "appendfsync": "always"}, lambda server: server.kill()),
+    "rewritten AOF": ({"appendonly": "yes"}, rewritten),
+    "RDB": ({}, lambda server: server.stop(save=True)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_upgrade_by_a_new_file_and_a_restart(make_server, modules, way):
+    old, new = modules
+    config, stop = WAYS[way]
+    server = make_server(load_module=False, loadmodule=str(old), lock_fair_reserve=HOUR, **config)
     assert runs(server, old)
-    token = fill(server)
-    server.restart(loadmodule=str(new))
+    token, before = fill(server), locks_of(server)
+    # It is due before the upgrade has ended or after it.
+    server.control.execute_command("DELAY.PUSH", "list", "due", scaled_ms(500), "soon")
+    stop(server)
+    server.start(loadmodule=str(new))
     assert runs(server, new) and not runs(server, old)
-    assert survived(server.control, token)
+    assert locks_of(server) == before
+    goes_on(server, token)
 
 
-def test_upgrade_by_a_failover_to_a_replica_with_the_new_file(make_server, copy_of_module):
-    old, new = copy_of_module("lock-1.so"), copy_of_module("lock-2.so")
-    master = make_server(load_module=False, loadmodule=str(old), lock_fair_reserve=HOUR)
-    replica = master.start_replica(loadmodule=str(old), lock_fair_reserve=HOUR)
-    token = fill(master)
-    replica.restart(loadmodule=str(new))
-    wait_for_sync(master, replica)
-    assert runs(replica, new) and runs(master, old)
-    master.control.execute_command("FAILOVER", "TO", "127.0.0.1", replica.port)
-    wait_for(lambda: replica.info("replication")["role"] == "master", 20, "the failover")
-    assert survived(replica.control, token)
-    master.restart(loadmodule=str(new), replicaof=("127.0.0.1", replica.port))
-    wait_for_sync(replica, master)
-    assert runs(master, new)
-    assert master.dump() == replica.dump()
+# One server after the other
 
 
-def test_config_rewrite_writes_the_name_of_the_loaded_file(make_server, copy_of_module):
-    """This is why the README requires a restart right after the edit."""
-    old, new = copy_of_module("lock-1.so"), copy_of_module("lock-2.so")
+class Seeker:
+    """In the place of a redis.Redis: each connection is to the server that says that it is the master."""
+
+    def __init__(self, group):
+        self._ports = [server.port for server in group.servers]
+        self.connection_pool = self
+
+    def make_connection(self):
+        for port in self._ports:
+            try:
+                connection = new_connection(port, socket_timeout=scaled(3))
+                connection.send_command("ROLE")
+                if connection.read_response()[0] == "master":
+                    return connection
+                connection.disconnect()
+            except (ConnectionError, TimeoutError):
+                pass  # it is restarting
+        raise ConnectionError("no server is the master")
+
+    def close(self):
+        pass
+
+
+class Group:
+    """A master and two replicas, without Sentinels."""
+
+    def __init__(self, make_server, **config):
+        self.servers = [make_server(**config) for _ in range(3)]
+        for server in self.servers[1:]:
+            self.follow(server, self.servers[0])
+
+    def follow(self, server, master):
+        server.control.execute_command("REPLICAOF", HOST, master.port)
+        self.wait_follows(server, master)
+
+    def wait_follows(self, server, master):
+        def follows():
+            info = server.info("replication")
+            return info["role"] == "slave" and info["master_port"] == master.port and info["master_link_status"] == "up"
+
+        wait_for(follows, 30, f"{server} to follow {master}")
+
+    def restart(self, server, module, master):
+        server.restart(loadmodule=str(module), replicaof=(HOST, master.port))
+        self.wait_follows(server, master)
+        assert runs(server, module)
+
+    def master(self):
+        return next(server for server in self.servers if server.info("replication")["role"] == "master")
+
+    def client(self):
+        return Seeker(self)
+
+    def wait_failover(self, old):
+        wait_for(lambda: old.info("replication")["role"] == "slave", 30, "the failover")
+        return self.master()
+
+
+def test_rolling_upgrade_under_load_loses_and_doubles_no_hold(make_server, modules):
+    """The replicas are restarted with the new module, one of them becomes the master (FAILOVER), and the old master is
+    restarted. Clients of all kinds work meanwhile, and record what they rely on."""
+    old, new = modules
+    config = {"lock_fair_reserve": scaled_ms(30_000), "lock_default_lease": scaled_ms(6000)}
+    group = Group(make_server, load_module=False, loadmodule=str(old), **config)
+    master, *replicas = group.servers
+    scene = Scene(group, scaled_ms(60_000))
+    try:
+        scene.begin()
+        for replica in replicas:
+            group.restart(replica, new, master)
+            scene.wait_served(scene.load, since=time.monotonic())
+        scene.wait_failover(lambda server: server.control.execute_command("FAILOVER", "TO", HOST, replicas[0].port))
+        assert scene.new is replicas[0]
+        assert scene.check_kept() == len(scene.kept)
+        scene.check_queue()
+        scene.check_token()
+        group.follow(replicas[1], replicas[0])
+        group.restart(master, new, replicas[0])
+        scene.wait_served(scene.load, since=time.monotonic())
+        wait_for(scene.is_bound, 30, "the session to be bound again")
+    finally:
+        scene.end()
+    scene.check_history()
+    assert not scene.bound.lost
+    print(f"\n{len(scene.terms.beliefs)} holds; seconds without service: {scene.without_service()}")
+    for server in (master, replicas[1]):
+        wait_for_sync(replicas[0], server)
+    assert master.dump() == replicas[0].dump() == replicas[1].dump()
+
+
+def test_config_rewrite_writes_the_name_of_the_loaded_file(make_server, modules):
+    """This is why the page requires a restart right after the edit."""
+    old, new = modules
     server = make_server(load_module=False, loadmodule=str(old))
     conf = server.folder / "redis.conf"
     conf.write_text(conf.read_text().replace(str(old), str(new)))
