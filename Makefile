@@ -149,7 +149,7 @@ deb: ## make Debian packages of the last commit, for this machine's Debian, in b
 check-deb: ## make the packages on fresh machines, install, upgrade and remove them there
 	@tools/check-deb
 
-check-upgrade: ## test upgrades from an earlier module: AOF, RDB, servers one after the other under load (FROM=commit; default: the last release)
+check-upgrade: compiler ## test upgrades from an earlier module: AOF, RDB, servers one after the other under load (FROM=commit; default: the last release)
 	@old=$$(tools/build-old $(FROM)) && OLD_MODULE=$$old $(MAKE) --no-print-directory integration TESTS=tests/integration/server/test_upgrade.py
 
 check-image: ## make the images of packaging/Containerfile, run them, and packaging/compose.yaml with them, as root

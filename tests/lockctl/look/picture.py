@@ -111,13 +111,12 @@ def draw(screens):
 
 
 def style():
-    """Shows each screen for a second, again and again; only the first one to those who want no animation."""
+    """Shows each screen for a second, again and again; only the first one where animations are off."""
     yield "<style>"
-    yield f"@keyframes turn {{ 0% {{ visibility: visible }} {100 / SCREENS:g}% {{ visibility: hidden }} }}"
-    yield f".screen {{ visibility: hidden; animation: turn {SCREENS}s step-end infinite }}"
-    yield "@media (prefers-reduced-motion: reduce) {"
-    yield ".screen { animation: none } .screen:first-of-type { visibility: visible }"
-    yield "}"
+    yield f"@keyframes show {{ 0% {{ visibility: visible }} {100 / SCREENS:g}%, to {{ visibility: hidden }} }}"
+    yield f".screen {{ visibility: hidden; animation: show {SCREENS}s step-end infinite }}"
+    yield ".screen:first-of-type { visibility: visible }"
+    yield "@media (prefers-reduced-motion: reduce) { .screen { animation: none } }"
     yield "</style>"
 
 
