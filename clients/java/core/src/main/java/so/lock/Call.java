@@ -7,6 +7,7 @@ import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import so.lock.Connections.Connection;
@@ -61,12 +62,14 @@ final class Call {
     private volatile boolean doubtful;
     private volatile boolean pending;
     private volatile boolean sent;
+    private long lastSent;
     private volatile boolean stopped;
     private volatile Connection connection;
     private boolean checks;
     private boolean once;
     private boolean single;
     private Consumer<Servers.Identity> identified; // null: not needed
+    private LongConsumer greeted = sent -> {};
     private Charset charset = StandardCharsets.UTF_8;
     private String node;
     private String target;
@@ -115,6 +118,12 @@ final class Call {
     /** Words and replies are Strings of bytes, as {@link Texts#binary} makes them. */
     Call binary() {
         charset = StandardCharsets.ISO_8859_1;
+        return this;
+    }
+
+    /** Passes on when the greeting of a connection was sent, after the replies to it. */
+    Call greeted(LongConsumer listener) {
+        greeted = listener;
         return this;
     }
 
@@ -179,6 +188,11 @@ final class Call {
         return sent;
     }
 
+    /** When the last command was sent, by nanoTime: perhaps long after {@link #send} was called, on a new connection. */
+    long lastSent() {
+        return lastSent;
+    }
+
     /** Whether a command has been sent and has no reply yet. After {@link #stop} it stays false once it is false. */
     boolean isPending() {
         return pending;
@@ -231,6 +245,7 @@ final class Call {
                 throw connections.failure("given up");
             }
             sent = true;
+            lastSent = began;
             try {
                 return exchange(command, onInterrupt);
             } catch (LinkException e) {
@@ -365,9 +380,11 @@ final class Call {
             asking = false;
             exchange(within(List.of("ASKING"), until + GRACE), null);
         }
+        long sent = System.nanoTime();
         for (List<String> arguments : greeting) {
             exchange(within(arguments, until + GRACE), null);
         }
+        greeted.accept(sent);
         if (identified != null) {
             Connection used = connection;
             if (used.identity == null) {

@@ -186,7 +186,8 @@ final class Keeper {
      */
     private void watch(String key, Connection bound) {
         List<List<String>> bindings = bound == null ? List.of() : List.of(request.renew(hold.owner, Request.SESSION));
-        Call call = new Call(locks.connections, key, false, null, bound, bindings);
+        // Not only the reply to the next watch, which may arrive a third of the lease later.
+        Call call = new Call(locks.connections, key, false, null, bound, bindings).greeted(sent -> confirmedBy(bound, sent));
         watches.add(call);
         long longestMs = Math.min(LONGEST_WATCH_MS, locks.maxBlockMs);
         long blockMs = Math.max(1, Math.min(request.leaseMs() / 3, longestMs));
@@ -197,8 +198,7 @@ final class Keeper {
         boolean ended = false; // by the server, perhaps before the reply to the release has been read
         try {
             while (!stopped) {
-                long sent = System.nanoTime();
-                long until = bound == null ? sent + Call.NO_LIMIT : end;
+                long until = bound == null ? System.nanoTime() + Call.NO_LIMIT : end;
                 try {
                     if (refused) {
                         for (List<String> binding : bindings) {
@@ -210,9 +210,7 @@ final class Keeper {
                         break;
                     }
                     refused = false;
-                    if (bound != null && isOwned()) {
-                        confirmed(sent);
-                    }
+                    confirmedBy(bound, call.lastSent());
                 } catch (ServerException e) { // it is lost, or has too many waiters, for instance
                     if (e.code().equals("NOTHELD")) {
                         hold.lose(Holding.REPORTED);
@@ -235,6 +233,13 @@ final class Keeper {
                 call.disconnect();
             }
             call.giveBack();
+        }
+    }
+
+    /** The reply to a command that was sent then shows that the session lives, if it is one. */
+    private void confirmedBy(Connection bound, long sent) {
+        if (bound != null && isOwned()) {
+            confirmed(sent);
         }
     }
 

@@ -16,6 +16,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import so.lock.internal.ServerException;
@@ -264,6 +265,38 @@ class KeepingTest {
             assertFalse(hold.isLost());
             hold.release();
         }
+    }
+
+    @Test
+    void aSessionLivesFromTheMomentAtWhichItIsBoundAgain() throws Exception {
+        long leaseMs = 1500;
+        long start = System.nanoTime();
+        CountDownLatch watched = new CountDownLatch(1);
+        AtomicInteger watches = new AtomicInteger();
+        FakeWire wire = new FakeWire((received, line) -> {
+            if (received.name().equals("WATCH")) {
+                switch (watches.incrementAndGet()) {
+                    case 1 -> throw FakeWire.lost();
+                    case 2 -> sleepUntil(start, leaseMs + 300); // after the lease that was confirmed by the acquisition
+                    default -> watched.countDown();
+                }
+            }
+            return FakeWire.success(received);
+        });
+        LockOptions options = LockOptions.DEFAULT.withLease(Duration.ofMillis(leaseMs)).inSession().onLost(lost::add);
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a", options).acquireHold();
+            wire.opening = node -> sleepUntil(start, leaseMs * 2 / 3); // no Sentinel replies before
+            assertTrue(watched.await(20, TimeUnit.SECONDS));
+            assertNull(lost.poll(300, TimeUnit.MILLISECONDS));
+            assertFalse(hold.isLost());
+            hold.release();
+        }
+    }
+
+    private static void sleepUntil(long start, long ms) {
+        long left = start + TimeUnit.MILLISECONDS.toNanos(ms) - System.nanoTime();
+        LockSupport.parkNanos(Math.max(0, left));
     }
 
     @Test
