@@ -345,12 +345,15 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
                                                 : grantToFewHolders(holds, lock);
 }
 
-/* The only holder of a read-write lock may wait here to write several keys, anywhere in the queue:
- * its wait keeps its place, although no other request is in its way. Returns false if the time
- * slice ended first. */
+/* The only holder of a read-write lock may wait here to write, although the head of the queue does
+ * not fit: to write several keys, anywhere in the queue, because its wait keeps its place; or
+ * behind its own wait for another kind of lock, which does not fit as long as it holds this one.
+ * Returns false if the time slice ended first. */
 static bool grantToOnlyHolder(struct holds *holds, struct lock *lock) {
     const size_t most_fields = 3; /* the mode, and both holds of one owner */
-    if (holds->kind != HOLDS_READ_WRITE || lock->queue.multikey == 0 ||
+    const struct position *head = waitqueueFirst(&lock->queue);
+    bool is_of_kind = !head || head->mode == MODE_WRITE || head->mode == MODE_READ;
+    if (holds->kind != HOLDS_READ_WRITE || (lock->queue.multikey == 0 && is_of_kind) ||
         holdsFieldCount(holds) > most_fields) {
         return true;
     }

@@ -5,7 +5,7 @@ generated/test_readwrite_all.py plays all combinations; test_queue.py tests queu
 
 import pytest
 
-from harness.schedule import STILL_BLOCKED, answered, error, granted, has, run_schedule, schedules
+from harness.schedule import BLOCKS, STILL_BLOCKED, answered, error, granted, has, run_schedule, schedules
 from model.rw_scene import mode_is, owners_are, reads, releases, waits, writes
 
 IS_FREE = ("z", "EXISTS k lock:lease:{k}", 0)
@@ -284,3 +284,21 @@ def test_upgrades_and_downgrades_follow_the_rules(server, some_resp, schedule):
 def test_second_upgrade_is_refused_with_and_without_deadlock_detection(server, actor, detection):
     server.control.config_set("lock.deadlock-detection", detection)
     run_schedule(server, CHANGING["second_upgrade_is_refused"])
+
+
+@pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR"])
+def test_upgrade_behind_the_owners_wait_for_a_plain_lock_is_granted(server, command):
+    """The wait at the head does not fit as long as its owner holds the lock to read: the upgrade behind it must not wait
+    for that. Detection would refuse the wait at the head, which waits for its own owner."""
+    server.control.config_set("lock.deadlock-detection", "no")
+    steps = [
+        reads("a"),
+        ("b1", f"{command} k ob BLOCK 0", BLOCKS),
+        ("b2", "LOCK.RWWRITE k ob BLOCK 0", BLOCKS),
+        ("b3", "LOCK.RWREAD k ob", 1),
+        releases("a"),
+        ("b2", granted(1)),
+        ("z", "LOCK.CANCEL k ob", 1),
+        ("b1", answered(None)),
+    ]
+    run_schedule(server, steps)
