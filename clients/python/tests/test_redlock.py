@@ -194,6 +194,9 @@ def test_a_silent_server_costs_a_limited_number_of_connections(three, do):
 def test_a_server_that_was_stopped_for_longer_than_a_lease(three, do, is_held):
     """It reads the request when it continues."""
     do(do(three.redlock.lock("other").acquire()).release())
+    # A majority is enough for that, and a new connection to a stopped server would not be opened.
+    first = three.locks[0]._shared.pool.server(None)
+    wait_for(lambda: first.idle and not first.short and not first.opening, 20, "the connection to be idle")
     lease, requests = scaled(2), calls(three.servers[0], "lock.acquire")
     os.kill(three.servers[0].pid, signal.SIGSTOP)
     try:
