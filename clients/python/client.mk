@@ -1,6 +1,8 @@
 # Python needs no build: the runner uses the package's sources, in an environment of its own.
 
 PYTHON_CLIENT = build/clients/python
+# The tests mostly wait.
+PYTHON_WORKERS = -n 4 --dist worksteal
 
 client-python: $(PYTHON_CLIENT)/stamp ## build the Python package's environment and its runner
 	@printf '#!/bin/sh\nPYTHONPYCACHEPREFIX=%s PYTHONPATH=%s exec %s %s "$$@"\n' '$(PYTHONPYCACHEPREFIX)' '$(CURDIR)/clients/python' \
@@ -34,8 +36,9 @@ client-python-oldest: $(PYTHON_OLDEST)/stamp
 	@chmod +x $(PYTHON_OLDEST)/runner
 
 test-client-python: client-python client-python-oldest $(MODULE) ## run the Python package's own tests, and a part of the conformance suite with the oldest redis-py
-	MODULE=$(MODULE) $(PYTHON_CLIENT)/venv/bin/python -m pytest clients/python/tests $(PYTEST_ARGS)
-	MODULE=$(MODULE) LANGUAGES=python-oldest build/venv/bin/python -m pytest clients/conformance --share $(PYTHON_OLDEST_SHARE) -k "not driver"
+	MODULE=$(MODULE) $(PYTHON_CLIENT)/venv/bin/python -m pytest clients/python/tests $(PYTHON_WORKERS) $(PYTEST_ARGS)
+	MODULE=$(MODULE) LANGUAGES=python-oldest build/venv/bin/python -m pytest clients/conformance $(PYTHON_WORKERS) \
+	    --share $(PYTHON_OLDEST_SHARE) -k "not driver"
 
 # The same with other Pythons, from 3.10 on: the tests' harness does not run on 3.9.
 .PHONY: test-client-python-with
@@ -44,7 +47,7 @@ test-client-python-with: $(MODULE) ## run the Python package's own tests with ot
 	    venv=$(PYTHON_CLIENT)-with/$$($$python -c 'import sys; print(sys.implementation.cache_tag)'); \
 	    [ -x $$venv/bin/mypy ] || { $$python -m venv $$venv; $$venv/bin/python -m pip install --quiet --disable-pip-version-check \
 	        --requirement tests/requirements.txt --requirement clients/python/requirements.txt; }; \
-	    MODULE=$(MODULE) $$venv/bin/python -m pytest clients/python/tests $(PYTEST_ARGS); done
+	    MODULE=$(MODULE) $$venv/bin/python -m pytest clients/python/tests $(PYTHON_WORKERS) $(PYTEST_ARGS); done
 
 # The adapters: lock_so.decorator, and the distribution for Celery, in an environment that has Celery.
 PYTHON_ADAPTERS = build/clients/python-adapters
