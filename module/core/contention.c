@@ -186,7 +186,7 @@ void contentionEnd(struct contention *sketch, const struct contentionEvent *even
     if (is_hand_off) {
         /* It is not known since when a lock was kept that had lost its place. */
         lock->kept += known != NULL;
-        lock->kept_us = sum(lock->kept_us, since(lock->since_us, event->now_us));
+        lock->kept_us += since(lock->since_us, event->now_us); /* at most the server's uptime */
         lock->since_us = event->now_us;
     }
 }

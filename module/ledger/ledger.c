@@ -67,13 +67,6 @@ static void unbindIfGone(struct holds *holds, RedisModuleString *owner) {
     }
 }
 
-static void ledgerReleasedAll(struct holds *holds, RedisModuleString *owner) {
-    if (featuresHas(FEATURE_SESSIONS)) {
-        unbindIfGone(holds, owner);
-    }
-    watchesNoteOwner(holds->ctx, holds->name, owner);
-}
-
 /* A release by the owner takes holds in flight first, and confirms the owner's grants. The release
  * of a lost hold does neither, because no client has sent it. */
 void ledgerReleased(struct holds *holds, RedisModuleString *owner,
@@ -81,8 +74,11 @@ void ledgerReleased(struct holds *holds, RedisModuleString *owner,
     if (!featuresInUse()) {
         return;
     }
+    if (release->left == 0 && featuresHas(FEATURE_SESSIONS)) {
+        unbindIfGone(holds, owner);
+    }
     if (release->left == 0) {
-        ledgerReleasedAll(holds, owner);
+        watchesNoteOwner(holds->ctx, holds->name, owner);
     }
     if (release->is_lost) {
         return;

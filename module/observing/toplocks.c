@@ -23,23 +23,20 @@ void toplocksBegin(struct lock *lock, const struct waiter *waiter) {
     }
 }
 
-/* Whether this grant is a hand-off from earlier holders, so that the time until now is how long
- * they held the lock. Readers that are granted together share one hand-off. Permits do not count:
- * they are released one by one, which does not show how long each was held. */
-static bool isHandOff(struct lock *lock, enum lockMode mode) {
-    bool shares = mode == MODE_READ && lock->read_last;
-    lock->read_last = mode == MODE_READ;
-    return !shares && mode != MODE_SEMAPHORE;
-}
-
+/* A grant is a hand-off from earlier holders, so that the time until now is how long they held the
+ * lock. Readers that are granted together share one hand-off. Permits do not count: they are
+ * released one by one, which does not show how long each was held. */
 void toplocksEnd(struct lock *lock, struct position *position, bool granted) {
     const struct waiter *waiter = waiterOfPosition(position);
-    if (waiter->began_us) {
-        lock->waiting--;
-        const struct contentionEvent event = eventOf(lock, timerNow());
-        contentionEnd(&sketch, &event, waiter->began_us,
-                      granted && isHandOff(lock, position->mode));
+    if (!waiter->began_us) {
+        return;
     }
+    bool reads = position->mode == MODE_READ;
+    bool is_hand_off = granted && position->mode != MODE_SEMAPHORE && !(reads && lock->read_last);
+    lock->read_last = granted ? reads : lock->read_last;
+    lock->waiting--;
+    const struct contentionEvent event = eventOf(lock, timerNow());
+    contentionEnd(&sketch, &event, waiter->began_us, is_hand_off);
 }
 
 size_t toplocksNow(struct contentionView *top, size_t count) {

@@ -168,17 +168,14 @@ static void waitersAwaitReplicas(RedisModuleCtx *ctx, struct waiter *waiter,
     acksGoOn(ctx, &waiter->client, &answer);
 }
 
-/* Since when the wait is counted: a position of a fair queue may be older than the server. */
-static int64_t waitersCountedFrom(const struct waiter *waiter) {
-    bool is_fair = waiter->request.discipline == FAIR;
-    return is_fair ? fairqueueCountedFrom(waiter->since_ms) : waiter->since_ms;
-}
-
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
                   const struct waitersGranted *granted) {
     (void)failpoint(FAILPOINT_ANSWER);
+    /* A position of a fair queue may be older than the server. */
+    bool is_fair = waiter->request.discipline == FAIR;
+    int64_t from_ms = is_fair ? fairqueueCountedFrom(waiter->since_ms) : waiter->since_ms;
     statsCount(STATS_GRANTED_AFTER_WAIT);
-    statsWaited(granted->now_ms - waitersCountedFrom(waiter));
+    statsWaited(granted->now_ms - from_ms);
     if (waiter->wants.replicas.count > 0) {
         waitersAwaitReplicas(ctx, waiter, granted);
     } else {
