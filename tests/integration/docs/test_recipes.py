@@ -54,6 +54,7 @@ PACKAGE = {
     "cache": "A cache that is filled once",
     "work stealing": "Work stealing",
     "barrier": "A barrier",
+    "tree": "Locks on a tree",
 }
 each_program = pytest.mark.parametrize("which", ALL)
 WORK_IS_THERE = {
@@ -365,7 +366,7 @@ def work_in(server, *path):
     return lambda: server.control.execute_command("LOCK.MRELEASE", *request)
 
 
-@each_language
+@each_variant
 def test_directory_is_written_when_all_work_below_it_has_ended(server, start, language):
     works_elsewhere, works_below = work_in(server, "else"), work_in(server, "home", "old", "below")
     program = start("Locks on a tree", language)
@@ -375,9 +376,10 @@ def test_directory_is_written_when_all_work_below_it_has_ended(server, start, la
     assert works_elsewhere() == 2
 
 
-def test_work_on_a_subtree_leaves_its_siblings_free(server, start):
+@pytest.mark.parametrize("language", ["sh", "package"])
+def test_work_on_a_subtree_leaves_its_siblings_free(server, start, language):
     works = work_in(server, "home", "new")
-    assert output_of(start("Locks on a tree", "sh")) == "working\n"
+    assert output_of(start("Locks on a tree", language)) == "working\n"
     assert works() == 3
 
 
