@@ -22,10 +22,10 @@ def work(tmp_path):
 
     class Work:
         @staticmethod
-        def words(script, then="wait"):
-            """The script writes its process id when it is ready."""
-            inner = f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; {script}"
-            return ["sh", "-c", f"sh -c '{inner}' & {then}"]
+        def words(trap, script, outer_trap=":", then="wait"):
+            """The script writes its process id when both shells handle signals in this way."""
+            inner = f"{trap}; echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; {script}"
+            return ["sh", "-c", f"{outer_trap}; sh -c '{inner}' & {then}"]
 
         @staticmethod
         def pid():
@@ -36,6 +36,7 @@ def work(tmp_path):
         def finish():
             (tmp_path / "finish").touch()
 
+        ignoring = 'trap "" TERM'
         until_finished = f"while ! test -e {tmp_path}/finish; do sleep 0.01; done"
 
     return Work
@@ -79,11 +80,10 @@ def test_what_a_script_starts_at_that_moment_ends_too(server, run, tmp_path, num
 def test_what_is_started_to_handle_the_signal_goes_on(server, run, work, tmp_path):
     (tmp_path / "handler").write_text(f"touch {tmp_path}/handling; {work.until_finished}; touch {tmp_path}/handled")
     # The command itself, and then a process that it has left, end while the work still handles the signal.
-    script = f'trap "sh {tmp_path}/handler; exit 0" TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done'
+    trap = f'trap "sh {tmp_path}/handler; exit 0" TERM'
     then = f"sh -c 'trap : TERM; while ! test -e {tmp_path}/handling; do sleep 0.01; done; sleep 0.1' & wait"
-    held = run(server, *HOUR, "k", *work.words(script, then=then))
+    held = run(server, *HOUR, "k", *work.words(trap, "while :; do sleep 0.01; done", then=then))
     pid = work.pid()
-    wait_for((tmp_path / "ready").exists, what="the work to be able to handle the signal")
     held.tell(SIGTERM)
     wait_for((tmp_path / "handling").exists, what="the work to handle the signal")
     wait_for(lambda: list(children_of(held.pid)) == [pid], what="the others to end before the work")
@@ -107,8 +107,7 @@ def name_of(pid):
 @pytest.mark.parametrize("number", [SIGTERM, SIGINT, SIGHUP], ids=lambda number: number.name)
 def test_the_lock_is_held_until_the_work_has_ended(server, run, work, number):
     # The work handles the signal: it first finishes what it has begun.
-    script = f'trap "" {number.name[3:]} TERM; {work.until_finished}'
-    held = run(server, *HOUR, "k", *work.words(script))
+    held = run(server, *HOUR, "k", *work.words(f'trap "" {number.name[3:]} TERM', work.until_finished))
     pid = work.pid()
     waiter = next_one(run, server)
     held.tell(number)
@@ -123,7 +122,7 @@ def test_the_lock_is_held_until_the_work_has_ended(server, run, work, number):
 
 @pytest.mark.parametrize("number", [SIGTERM, SIGINT, SIGHUP], ids=lambda number: number.name)
 def test_what_ignores_the_signal_is_killed_after_grace(server, run, work, number):
-    held = run(server, "--grace", scaled(0.3), "k", *work.words(f'trap "" {number.name[3:]} TERM; {work.until_finished}'))
+    held = run(server, "--grace", scaled(0.3), "k", *work.words(f'trap "" {number.name[3:]} TERM', work.until_finished))
     pid = work.pid()
     held.tell(number)
     assert held.wait() == 128 + number
@@ -142,7 +141,8 @@ def test_what_ignores_only_the_signal_gets_sigterm_at_once(server, run):
 
 
 def test_a_command_that_chooses_its_status_after_sigterm(server, run, work):
-    held = run(server, *HOUR, "k", *work.words(f'trap "" TERM; {work.until_finished}', then='trap "exit 3" TERM; wait; wait'))
+    words = work.words(work.ignoring, work.until_finished, outer_trap='trap "exit 3" TERM', then="wait; wait")
+    held = run(server, *HOUR, "k", *words)
     pid = work.pid()
     held.tell(SIGTERM)
     wait_for(lambda: list(children_of(held.pid)) == [pid], what="the command to end before its work")
@@ -154,7 +154,7 @@ def test_a_command_that_chooses_its_status_after_sigterm(server, run, work):
 
 def test_a_shell_that_is_killed_alone(server, run, work):
     # As by the kernel when there is no memory left, or by a user who kills the command and not lockctl.
-    held = run(server, *HOUR, "k", *work.words(f'trap "" TERM; {work.until_finished}'))
+    held = run(server, *HOUR, "k", *work.words(work.ignoring, work.until_finished))
     pid = work.pid()
     [command] = children_of(held.pid)
     os.kill(command, SIGKILL)
@@ -207,8 +207,8 @@ def test_a_stopped_command_ends(server, run):
 
 
 def test_a_second_signal_reaches_what_is_left(server, run, work, tmp_path):
-    script = f'trap "touch {tmp_path}/first" TERM; trap "exit 0" USR1; while :; do sleep 0.01; done'
-    held = run(server, *HOUR, "k", *work.words(script))
+    trap = f'trap "touch {tmp_path}/first" TERM; trap "exit 0" USR1'
+    held = run(server, *HOUR, "k", *work.words(trap, "while :; do sleep 0.01; done"))
     pid = work.pid()
     held.tell(SIGTERM)
     wait_for((tmp_path / "first").exists, what="the work to receive the first signal")
@@ -219,7 +219,7 @@ def test_a_second_signal_reaches_what_is_left(server, run, work, tmp_path):
 
 
 def test_a_lock_that_is_lost_meanwhile(server, run, work):
-    held = run(server, *HOUR, "--lease", scaled(600), "k", *work.words(f'trap "" TERM; {work.until_finished}'))
+    held = run(server, *HOUR, "--lease", scaled(600), "k", *work.words(work.ignoring, work.until_finished))
     pid = work.pid()
     wait_watched(server, "k")
     held.tell(SIGTERM)
@@ -231,7 +231,7 @@ def test_a_lock_that_is_lost_meanwhile(server, run, work):
 
 
 def test_a_loss_kills_what_is_left_sooner(server, run, work):
-    held = run(server, "--grace", scaled(2), "k", *work.words(f'trap "" TERM; {work.until_finished}'))
+    held = run(server, "--grace", scaled(2), "k", *work.words(work.ignoring, work.until_finished))
     pid = work.pid()
     wait_watched(server, "k")
     held.tell(SIGTERM)
@@ -245,7 +245,7 @@ def test_a_loss_ends_daemons_too(server, run, work, tmp_path):
     # Until then what has left the session, as a daemon does, may go on.
     daemon = f"trap 'touch {tmp_path}/told; exit' TERM; touch {tmp_path}/daemon; while :; do sleep 0.01; done"
     (tmp_path / "script").write_text(daemon)
-    held = run(server, *HOUR, "k", *work.words(f"trap : TERM; setsid sh {tmp_path}/script & {work.until_finished}"))
+    held = run(server, *HOUR, "k", *work.words("trap : TERM", f"setsid sh {tmp_path}/script & {work.until_finished}"))
     pid = work.pid()
     wait_for((tmp_path / "daemon").exists, 20, "the daemon to run")
     wait_watched(server, "k")
