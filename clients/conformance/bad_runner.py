@@ -114,7 +114,7 @@ class Hold:
         began, logged, problem = time.monotonic(), False, None
         self.runner.waits.append(self)
         if self.runner.is_closed:
-            raise Failure("closed", "these Locks are closed")
+            raise Failure("closed", f"{self.named}: these Locks are closed")
         while True:
             left = None if until is None else until - time.monotonic()
             limit = None if left is None or FAULT == "late" else max(LATE, left) + LATE
@@ -138,7 +138,7 @@ class Hold:
             except redis.ResponseError as error:
                 self._refuse(error)
             if self.is_cancelled:
-                raise Failure("closed" if self.runner.is_closed else "cancelled", "these Locks are closed")
+                raise Failure("closed" if self.runner.is_closed else "cancelled", f"{self.named}: these Locks are closed")
             if answer is not None or FAULT == "greedy" and self.wait_ms == 0 and not self.runner.was_greedy:
                 self.runner.was_greedy = self.runner.was_greedy or answer is None
                 break
@@ -174,8 +174,9 @@ class Hold:
     def _refuse(self, error):
         if str(error).startswith("unknown command"):
             hint = "" if FAULT == "no_hint" else f": is lock.so loaded on 127.0.0.1:{self.runner.port}?"
-            raise Failure("module_missing", f"unknown command{hint}") from None
-        raise Failure("refused", str(error)) from None
+            raise Failure("module_missing", f"{self.named}: unknown command{hint}") from None
+        code = {"DEADLOCK": "deadlock", "NOREPLICAS": "no_replicas"}.get(str(error).partition(" ")[0], "refused")
+        raise Failure(code, f"{self.named}: {error}") from None
 
     def _not_acquired(self, problem):
         if FAULT == "slow":

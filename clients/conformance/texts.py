@@ -4,6 +4,9 @@ import re
 
 from harness import scaled_ms
 
+# Some runners put it before the text.
+_TYPE = r"(?:[\w.$\\]+: )?"
+
 
 def _plain(text):
     """Names of options may have their unit: leaseMs."""
@@ -16,10 +19,13 @@ def _in_seconds(part):
 
 
 def missing(text, parts):
-    """The parts that the text does not have; a part that is a list has alternatives."""
+    """The parts that the text does not have; a part that is a list has alternatives, and one with `^` is the beginning."""
     text = _plain(text)
 
+    def is_there(part):
+        return re.match(_TYPE + re.escape(part[1:]), text) if part.startswith("^") else part in text
+
     def has(part):
-        return any(_plain(_in_seconds(one)) in text for one in (part if isinstance(part, list) else [part]))
+        return any(is_there(_plain(_in_seconds(one))) for one in (part if isinstance(part, list) else [part]))
 
     return [part for part in parts if not has(part)]
