@@ -21,6 +21,17 @@ class Failure(Exception):
         self.code, self.text = code, text
 
 
+_CODES = {"DEADLOCK": "deadlock", "NOREPLICAS": "no_replicas", "unknown": "module_missing"}
+
+
+def refusal(error, port, named=""):
+    """The failure for an error reply of the server with this port."""
+    code, text = _CODES.get(str(error).partition(" ")[0], "refused"), str(error)
+    if code == "module_missing":
+        text = "unknown command" if FAULT == "no_hint" else f"unknown command: is lock.so loaded on 127.0.0.1:{port}?"
+    return Failure(code, named + text)
+
+
 def write(message):
     with _writing:
         print(json.dumps(message), flush=True)

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 import redis
-from bad_base import FAULT, LOST, Failure, interrupt, log, write
+from bad_base import FAULT, LOST, Failure, interrupt, log, refusal, write
 from words import failed, taken
 
 _STORED = re.compile(rb"lock-so:(\d+):(.*)", re.DOTALL)
@@ -45,7 +45,7 @@ class _Wait:
                     raise Failure("connection", str(error)) from None
                 time.sleep(0.05)
             except redis.ResponseError as error:
-                raise Failure("refused", str(error)) from None
+                raise refusal(error, self.runner.port) from None
 
 
 class Latch(_Wait):
@@ -80,6 +80,8 @@ class Latch(_Wait):
                 if FAULT == "gives_up":
                     raise Failure("connection", str(error)) from None
                 time.sleep(0.02)
+            except redis.ResponseError as error:
+                raise refusal(error, self.runner.port) from None
             self.fail_if_ended()
             if until is not None and time.monotonic() >= until:
                 return False
@@ -129,7 +131,7 @@ class Consumer(_Wait):
                 self.is_away = True
                 time.sleep(0.05)
             except redis.ResponseError as error:
-                raise Failure("refused", str(error)) from None
+                raise refusal(error, self.runner.port) from None
             else:
                 if element is not None:
                     self.work(element)

@@ -59,7 +59,7 @@ import threading
 import time
 
 import redis
-from bad_base import FAULT, LOST, Failure, connection_to, interrupt, log, write
+from bad_base import FAULT, LOST, Failure, connection_to, interrupt, log, refusal, write
 from bad_queue import Consumer, Latch, Queue
 from bad_redlock import Member, RedHold
 from redis.backoff import NoBackoff
@@ -136,7 +136,7 @@ class Hold:
                 for hold in self.runner.waits if FAULT == "cuts" else ():
                     hold.is_lost = hold.is_lost or hold.lock.get("session")
             except redis.ResponseError as error:
-                self._refuse(error)
+                raise refusal(error, self.runner.port, f"{self.named}: ") from None
             if self.is_cancelled:
                 raise Failure("closed" if self.runner.is_closed else "cancelled", f"{self.named}: these Locks are closed")
             if answer is not None or FAULT == "greedy" and self.wait_ms == 0 and not self.runner.was_greedy:
@@ -170,13 +170,6 @@ class Hold:
             raise
         finally:
             pool.release(connection)
-
-    def _refuse(self, error):
-        if str(error).startswith("unknown command"):
-            hint = "" if FAULT == "no_hint" else f": is lock.so loaded on 127.0.0.1:{self.runner.port}?"
-            raise Failure("module_missing", f"{self.named}: unknown command{hint}") from None
-        code = {"DEADLOCK": "deadlock", "NOREPLICAS": "no_replicas"}.get(str(error).partition(" ")[0], "refused")
-        raise Failure(code, f"{self.named}: {error}") from None
 
     def _not_acquired(self, problem):
         if FAULT == "slow":
@@ -438,7 +431,7 @@ class Runner:
         except LOST as error:
             raise Failure("connection", str(error)) from None
         except redis.ResponseError as error:
-            raise Failure("refused", str(error)) from None
+            raise refusal(error, self.port, f"{Hold(self, request).named}: ") from None
 
     def locked(self, request):
         return {"locked": any(info and info[b"holders"] for info in self._ask(request, "LOCK.INFO", "COUNT", 0).values())}

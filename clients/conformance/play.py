@@ -354,7 +354,7 @@ class Play:
         wait_for(self._queues_are_empty, step.get("within_ms", 20000) / 1000, "the queues to be empty")
 
     def _queues_are_empty(self):
-        for queue in self._queues if self._place.servers else ():
+        for queue in self._queues if self._place.masters() else ():
             server = self._place.servers[0]
             for name in (queue, taken(queue)):
                 found = self._place.say(server, ["LRANGE", name, 0, -1])
