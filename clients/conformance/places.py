@@ -2,11 +2,11 @@
 
 import os
 import signal
+import socket
 
 from harness import scaled, scaled_ms, wait_for, wait_for_sync
 from harness.cluster import ClusterClient
 from harness.connect import HOST
-from harness.ports import free_port
 from harness.proxy import CommandProxy
 from harness.sentinel import NAME, SentinelGroup
 
@@ -160,11 +160,16 @@ class Bare(Place):
 
 
 class Nothing(Bare):
-    """A port on which no process listens."""
+    """A port on which no process listens. It is bound, so that no server of another test gets it meanwhile."""
 
     def __init__(self, make_server, launch, config):
         self.servers, self.wires, self._stopped = [], [], set()
-        self.to = {"kind": "single", "port": free_port()}
+        self._bound = socket.socket()
+        self._bound.bind((HOST, 0))
+        self.to = {"kind": "single", "port": self._bound.getsockname()[1]}
+
+    def end(self):
+        self._bound.close()
 
 
 class Wired(Place):
