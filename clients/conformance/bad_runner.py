@@ -14,6 +14,7 @@ and semaphores.
     unchecked  options are sent as they are
     any_client the client of another library is accepted
     vague      texts name neither the lock nor its holder
+    wordless   the library's error is not passed on
     frees      a second release releases what another acquisition holds, or nothing
     no_hint    a server without the module is not named
     swallows   an error in the callback for a loss is not logged
@@ -130,7 +131,7 @@ class Hold:
                         time.sleep(0.05)
                 answer, problem = self._sent(self._words(until), limit), None
             except LOST as error:
-                answer, problem, self.link = None, error, None
+                answer, problem, self.link = None, "no connection in time" if FAULT == "wordless" else error, None
                 if is_cut and FAULT != "cuts" and time.monotonic() - sent >= limit:
                     continue
                 for hold in self.runner.waits if FAULT == "cuts" else ():
