@@ -6,6 +6,7 @@ and semaphores.
     shared     waits share the user's one connection
     masks      NotHeld replaces the body's own error
     no_watch   a loss is never reported
+    tardy      a loss is reported by the next renewal
     no_renewal leases are never renewed
     one_owner  all acquisitions have the same owner
     no_retry   a release is sent only once
@@ -234,6 +235,8 @@ class Hold:
                 pass
             except redis.ResponseError as error:
                 if str(error).startswith("NOTHELD"):
+                    if FAULT == "tardy":
+                        self._lose()
                     return
 
     def _keep(self):
@@ -255,13 +258,16 @@ class Hold:
 
     def _watch(self):
         self.runner.connection().execute_command("LOCK.WATCH", self.key, self.owner, "BLOCK", 0)
-        if not self.is_releasing:
-            self.is_lost = True
-            self.ended.set()
-            if self.lock.get("watch"):
-                write({"event": "lost", "as": self.name})
-            if self.lock.get("watch") == "raise" and FAULT != "swallows":
-                log(f"{self.named}: error in the callback for its loss\nValueError: the callback fails")
+        if not self.is_releasing and FAULT != "tardy":
+            self._lose()
+
+    def _lose(self):
+        self.is_lost = True
+        self.ended.set()
+        if self.lock.get("watch"):
+            write({"event": "lost", "as": self.name})
+        if self.lock.get("watch") == "raise" and FAULT != "swallows":
+            log(f"{self.named}: error in the callback for its loss\nValueError: the callback fails")
 
     def renew(self, lease_ms):
         if lease_ms is not None and (lease_ms <= 0 or self.lock.get("session")):

@@ -21,6 +21,8 @@ NOTICED = [
     ("shared", "waits", "waits_block_nothing_else"),
     ("masks", "loss", "within_body_and_loss"),
     ("no_watch", "loss", "lost_by_force"),
+    ("tardy", "loss", "lost_by_force"),
+    ("tardy", "loss", "lost_by_del"),
     ("no_renewal", "loss", "renewed"),
     ("one_owner", "basics", "try"),
     ("no_retry", "cuts", "release_request"),
