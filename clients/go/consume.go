@@ -167,7 +167,7 @@ func fatal(err error) bool {
 	case "WRONGTYPE", "CROSSSLOT", "NOPERM", "NOAUTH", "WRONGPASS":
 		return true
 	}
-	return errors.Is(err, ErrNoModule)
+	return errors.Is(err, ErrModuleMissing)
 }
 
 func (c *consumer) stopped() error {

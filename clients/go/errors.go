@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 )
 
 // The kinds of errors, for errors.Is. Every error of this package is an [Error], and one of these. In a switch, test
-// ErrNoModule before ErrRefused, and ErrNotAcquired before ErrConnection.
+// ErrModuleMissing before ErrRefused, and ErrNotAcquired before ErrConnection.
 var (
 	// ErrOption means that an option of the lock is invalid. Nothing was sent.
 	ErrOption = errors.New("invalid option")
@@ -33,8 +34,8 @@ var (
 	ErrNoReplicas = errors.New("not enough replicas")
 	// ErrRefused means that the server replied with another error, whose first word is Error.Code.
 	ErrRefused = errors.New("refused by the server")
-	// ErrNoModule means that the server does not know the commands, because lock.so is not loaded. It is ErrRefused too.
-	ErrNoModule = errors.New("lock.so is not loaded")
+	// ErrModuleMissing means that the server does not know the commands, because lock.so is not loaded. It is ErrRefused too.
+	ErrModuleMissing = errors.New("lock.so is not loaded")
 	// ErrConnection means that no server replied in time, or that it accepts no more clients. It wraps the error of the
 	// client library.
 	ErrConnection = errors.New("no connection")
@@ -97,14 +98,17 @@ func (s *spec) wrap(err error, address string) *Error {
 		kind = ErrNoReplicas
 	}
 	is := []error{kind, err}
-	if code == "ERR" && strings.HasPrefix(strings.TrimPrefix(text, "ERR "), "unknown command") {
+	if code == "ERR" && unknown.MatchString(text) {
 		text = "unknown command: is lock.so loaded on " + address + "?"
-		is = append(is, ErrNoModule)
+		is = append(is, ErrModuleMissing)
 	}
 	e := s.fail(s.String()+": "+text, is...)
 	e.Code = code
 	return e
 }
+
+// unknown is the error of a server without the module. That for an unknown command in LOCK.GUARD is another one.
+var unknown = regexp.MustCompile(`^ERR unknown command .(LOCK\.|LATCH\.|DELAY\.|BLMOVE)`)
 
 const (
 	reported       = "the server reported its loss"
@@ -169,7 +173,7 @@ func codeOf(err error) string {
 	}
 	code, _, _ := strings.Cut(server.Error(), " ")
 	if code == "" || strings.ToUpper(code) != code {
-		return "ERR" // which rueidis leaves out
+		return "ERR"
 	}
 	return code
 }

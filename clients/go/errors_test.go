@@ -239,18 +239,51 @@ func TestNoServer(t *testing.T) {
 }
 
 func TestWithoutTheModule(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": refuse("ERR unknown command 'LOCK.ACQUIRE', with args")}))
-		_, err := c.Lock("k").Lock(background)
-		isErr(t, err, ErrNoModule, ErrRefused)
-		wantText(t, err, `lock "k": unknown command: is lock.so loaded on 127.0.0.1:6379?`)
-	})
-	bubble(t, "another error that mentions it", func(t *testing.T) {
-		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": refuse("NOPERM the rule says: unknown command")}))
-		if _, err := c.Lock("k").Lock(background); errors.Is(err, ErrNoModule) {
-			t.Error(err)
+	unknown := func(command string) (any, error) {
+		name, _, _ := strings.Cut(command, " ")
+		if name == "LRANGE" || name == "BLMOVE" {
+			return "value", nil
 		}
-	})
+		return nil, refuse("ERR unknown command '" + name + "', with args beginning with: 'k' ")
+	}
+	for name, use := range map[string]func(*Client) error{
+		`lock "k"`:                 func(c *Client) error { _, err := c.Lock("k").Lock(background); return err },
+		`fair lock "k"`:            func(c *Client) error { _, err := c.Fair("k").TryLock(background); return err },
+		`multi-key lock "k", "l"`:  func(c *Client) error { return c.Multi([]string{"k", "l"}).Do(background, nil) },
+		`read lock "k"`:            func(c *Client) error { _, err := c.Read("k").Force(background); return err },
+		`latch "k"`:                func(c *Client) error { _, err := c.Latch("k").Wait(background); return err },
+		`latch "l"`:                func(c *Client) error { return c.Latch("l").Set(background, 1) },
+		`delayed queue "q"`:        func(c *Client) error { return c.DelayedQueue("q").PushID(background, "id", nil, 0) },
+		`delayed queue "consumed"`: func(c *Client) error { return c.DelayedQueue("consumed").Consume(background, nil) },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			_, c := newFake(t, unknown)
+			err := use(c)
+			isErr(t, err, ErrModuleMissing, ErrRefused)
+			wantText(t, err, name+": unknown command: is lock.so loaded on 127.0.0.1:6379?")
+			var typed *Error
+			if !errors.As(err, &typed) || typed.Code != "ERR" {
+				t.Errorf("%#v", err)
+			}
+		})
+	}
+	for text, answer := range map[string]map[string]any{
+		"NOPERM the rule says: unknown command":                                {"LOCK.ACQUIRE": refuse("NOPERM the rule says: unknown command")},
+		"ERR unknown command 'SETT', with args beginning with: 'k' 'LOCK.SO' ": {"LOCK.ACQUIRE": int64(1), "LOCK.GUARD": refuse("ERR unknown command 'SETT', with args beginning with: 'k' 'LOCK.SO' "), "LOCK.RELEASE": int64(0)},
+	} {
+		bubble(t, "another error that mentions it: "+text, func(t *testing.T) {
+			_, c := newFake(t, by(answer))
+			hold, err := c.Lock("k").Lock(background)
+			if err == nil {
+				_, err = hold.Guard(background, "SETT", "k", "LOCK.SO")
+				hold.Unlock(background)
+			}
+			if isErr(t, err, ErrRefused); errors.Is(err, ErrModuleMissing) {
+				t.Error(err)
+			}
+			wantText(t, err, `lock "k": `+text)
+		})
+	}
 }
 
 func TestNotHeld(t *testing.T) {

@@ -98,7 +98,7 @@ var codes = []struct {
 	{errBody, "body"}, {context.Canceled, "cancelled"}, {lockso.ErrOption, "bad_option"}, {lockso.ErrClosed, "closed"},
 	{lockso.ErrNotAcquired, "not_acquired"},
 	{lockso.ErrNotHeld, "not_held"}, {lockso.ErrDeadlock, "deadlock"}, {lockso.ErrNoReplicas, "no_replicas"},
-	{lockso.ErrNoModule, "module_missing"},
+	{lockso.ErrModuleMissing, "module_missing"},
 	{lockso.ErrRefused, "refused"}, {lockso.ErrConnection, "connection"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"reflect"
@@ -262,7 +263,11 @@ func reply(result rueidis.RedisResult) (any, error) {
 		return nil, nil
 	}
 	if server, ok := rueidis.IsRedisErr(err); ok {
-		return nil, &transport.ServerError{Reply: server}
+		err = server
+		if code, _, _ := strings.Cut(server.Error(), " "); strings.ToUpper(code) != code {
+			err = fmt.Errorf("ERR %w", server) // which the library leaves out
+		}
+		return nil, &transport.ServerError{Reply: err}
 	}
 	return value, err
 }

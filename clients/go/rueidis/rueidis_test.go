@@ -3,6 +3,8 @@ package rueidis_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,11 +60,21 @@ func TestErrorsOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
+	ctx := context.Background()
 	servertest.Server.Val("SET", "refused", "no lock")
-	_, err = client.Lock("refused").Lock(context.Background())
-	var typed *lockso.Error
-	if !errors.Is(err, lockso.ErrRefused) || !errors.As(err, &typed) || typed.Code != "WRONGTYPE" {
-		t.Error(err)
+	_, err = client.Lock("refused").Lock(ctx)
+	hold, held := client.Lock("guards").Lock(ctx)
+	if held != nil {
+		t.Fatal(held)
+	}
+	_, guarded := hold.Guard(ctx, "NOSUCH", "guards")
+	hold.Unlock(ctx)
+	for code, err := range map[string]error{"WRONGTYPE": err, "ERR": guarded} {
+		var typed *lockso.Error
+		if !errors.Is(err, lockso.ErrRefused) || errors.Is(err, lockso.ErrModuleMissing) || !errors.As(err, &typed) || typed.Code != code ||
+			!strings.HasPrefix(err.Error(), fmt.Sprintf("lock %q: %s ", typed.Keys[0], code)) {
+			t.Error(err)
+		}
 	}
 }
 
