@@ -198,7 +198,16 @@ func TestRenewNow(t *testing.T) {
 		if !strings.Contains(f.log()+"\n", "LOCK.RENEW k #\n") {
 			t.Error(f.log())
 		}
-		isErr(t, kept(t, c.Lock("k")).RenewFor(background, 0), ErrOption)
+	})
+	bubble(t, "impossible leases", func(t *testing.T) {
+		f, c := newFake(t, acquired(int64(1)))
+		hold := kept(t, c.Lock("k"))
+		for lease, text := range map[time.Duration]string{0: "greater than 0, not 0s", 500: "at least 1 ms, not 500ns"} {
+			err := hold.RenewFor(background, lease)
+			isErr(t, err, ErrOption)
+			wantText(t, err, "RenewFor: Lease must be "+text)
+		}
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE")
 	})
 }
 

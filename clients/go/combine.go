@@ -239,7 +239,7 @@ func (g *group) guard(context.Context, []string) (any, error) {
 func (g *group) renewNow(ctx context.Context, lease time.Duration) error {
 	for _, h := range g.holds {
 		if lease > 0 && h.held.state().spec.session {
-			return g.spec.fail("the lease of RenewFor: a session has none", ErrOption)
+			return g.spec.fail("RenewFor: a session has no lease", ErrOption)
 		}
 	}
 	if err := g.ended(); err != nil {

@@ -23,6 +23,7 @@ func wantText(t *testing.T, err error, text string) {
 func TestInvalidOptions(t *testing.T) {
 	for text, lock := range map[string]func(*Client) *Lock{
 		"Lease must be greater than 0, not 0s":               func(c *Client) *Lock { return c.Lock("k", Lease(0)) },
+		"Lease must be at least 1 ms, not 500ns":             func(c *Client) *Lock { return c.Lock("k", Lease(500)) },
 		"Wait must not be negative, not -1ns":                func(c *Client) *Lock { return c.Lock("k", Wait(-1)) },
 		"MaxBlock must be greater than 0, not 0s":            func(c *Client) *Lock { return c.Fair("k", MaxBlock(0)) },
 		"limit must be at least 1, not 0":                    func(c *Client) *Lock { return c.Semaphore("k", 0) },
@@ -315,6 +316,7 @@ func TestClose(t *testing.T) {
 		}
 		_, err := c.Lock("k").Lock(background)
 		isErr(t, err, ErrClosed)
+		wantText(t, err, `lock "k": these locks are closed`)
 	})
 	bubble(t, "meets a grant", func(t *testing.T) {
 		start := time.Now()

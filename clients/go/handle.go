@@ -2,7 +2,6 @@ package lockso
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -137,8 +136,9 @@ func (h *Hold) Renew(ctx context.Context) error { return h.renew(ctx, 0) }
 // RenewFor is Renew with another lease, which the hold has from now on. A shorter one counts from the call on, even if its
 // error is not nil. A session has no lease: [ErrOption].
 func (h *Hold) RenewFor(ctx context.Context, lease time.Duration) error {
-	if lease <= 0 {
-		return h.held.state().spec.fail(fmt.Sprintf("the lease of RenewFor must be greater than 0, not %v", lease), ErrOption)
+	option := &spec{}
+	if Lease(lease).apply(option); option.wrong != "" {
+		return h.held.state().spec.fail("RenewFor: "+option.wrong, ErrOption)
 	}
 	return h.renew(ctx, lease)
 }

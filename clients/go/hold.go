@@ -150,7 +150,7 @@ func (h *hold) guard(ctx context.Context, command []string) (any, error) {
 
 func (h *hold) renewNow(ctx context.Context, lease time.Duration) error {
 	if lease > 0 && h.spec.session {
-		return h.spec.fail("the lease of RenewFor: a session has none", ErrOption)
+		return h.spec.fail("RenewFor: a session has no lease", ErrOption)
 	}
 	return h.renewal(ctx, lease, func(lease time.Duration) error {
 		_, err := h.client.request(ctx, h.spec, h.spec.renewCommand(h.owner, lease))

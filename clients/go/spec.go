@@ -54,11 +54,12 @@ type option func(*spec)
 
 func (o option) apply(s *spec) { o(s) }
 
-// Lease is how long the lock is held if it is neither released nor renewed; in whole milliseconds.
+// Lease is how long the lock is held if it is neither released nor renewed; in whole milliseconds, at least one.
 // With [Session] it is the value that the client assumes for the server's lock.default-lease.
 func Lease(lease time.Duration) Option {
 	return option(func(s *spec) {
 		s.require(lease > 0, "Lease must be greater than 0, not %v", lease)
+		s.require(lease >= time.Millisecond, "Lease must be at least 1 ms, not %v", lease)
 		s.lease = lease
 	})
 }
