@@ -54,6 +54,7 @@ type Client struct{ core *core }
 type core struct {
 	backend        transport.Backend
 	connectTimeout time.Duration
+	maxBlock       time.Duration
 	log            *slog.Logger
 	name           string // of the server, by which locks are ordered
 	cluster        bool
@@ -83,6 +84,13 @@ func ConnectTimeout(d time.Duration) ClientOption {
 	return clientOption(func(c *core) { c.connectTimeout = d })
 }
 
+// MaxBlock limits how long one command blocks: 30 seconds by default, a day at most, and more than 0, otherwise New returns
+// [ErrOption]. Then the wait sends its request again, so that a server that stopped responding is noticed. The waiter loses
+// its place in the queue, except in that of a fair lock.
+func MaxBlock(d time.Duration) ClientOption {
+	return clientOption(func(c *core) { c.maxBlock = min(d, day) })
+}
+
 // Logger is where outages and forgotten holds are logged, instead of slog.Default().
 func Logger(log *slog.Logger) ClientOption { return clientOption(func(c *core) { c.log = log }) }
 
@@ -95,7 +103,7 @@ func ServerName(name string) ClientOption { return clientOption(func(c *core) { 
 // that one has succeeded already.
 func New(backend transport.Backend, connected bool, options ...ClientOption) (*Client, error) {
 	c := &core{
-		backend: backend, connectTimeout: 5 * time.Second, idle: make(chan struct{}), busy: 1,
+		backend: backend, connectTimeout: 5 * time.Second, maxBlock: 30 * time.Second, idle: make(chan struct{}), busy: 1,
 		waits: map[*acquisition]struct{}{}, holds: map[anyHold]struct{}{},
 	}
 	c.connected.Store(connected)
@@ -103,9 +111,11 @@ func New(backend transport.Backend, connected bool, options ...ClientOption) (*C
 	for _, option := range options {
 		option.applyTo(c)
 	}
-	if c.connectTimeout <= 0 {
-		backend.Close()
-		return nil, fmt.Errorf("ConnectTimeout must be greater than 0, not %v: %w", c.connectTimeout, ErrOption)
+	for name, d := range map[string]time.Duration{"ConnectTimeout": c.connectTimeout, "MaxBlock": c.maxBlock} {
+		if d <= 0 {
+			backend.Close()
+			return nil, fmt.Errorf("%s must be greater than 0, not %v: %w", name, d, ErrOption)
+		}
 	}
 	client := &Client{c}
 	runtime.AddCleanup(client, func(c *core) { go c.close(true) }, c)
@@ -293,6 +303,7 @@ func (c *Client) MultiModes(keys Modes, options ...Option) *Lock {
 }
 
 func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
+	s.maxBlock = c.core.maxBlock
 	s.configure(keys, options)
 	return &Lock{&single{client: c, spec: s}}
 }
@@ -300,7 +311,7 @@ func (c *Client) lock(s *spec, keys []string, options []Option) *Lock {
 // configure sets the defaults and then the options.
 func (s *spec) configure(keys []string, options []Option) {
 	s.keys = keys
-	s.maxBlock, s.wait, s.renew, s.permits = 30*time.Second, noLimit, true, 1
+	s.wait, s.renew, s.permits = noLimit, true, 1
 	if s.blocking == nil {
 		s.lease = 30 * time.Second
 	}

@@ -80,7 +80,7 @@ type consumer struct {
 func (q *DelayedQueue) Consume(ctx context.Context, handle func(ctx context.Context, job Job) error, options ...ConsumeOption) error {
 	list := q.spec.keys[0]
 	s := *q.spec
-	s.maxBlock = time.Second // so that it looks for what others have left
+	s.maxBlock = min(time.Second, q.client.core.maxBlock) // so that it looks for what others have left
 	c := &consumer{queue: q, spec: &s, handle: handle, timeout: time.Minute, maxTries: 5, backoff: time.Second,
 		taken: beside(list, ":taken"), failed: beside(list, ":failed")}
 	s.blocking = func(block time.Duration) transport.Command {

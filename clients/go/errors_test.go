@@ -25,7 +25,6 @@ func TestInvalidOptions(t *testing.T) {
 		"Lease must be greater than 0, not 0s":               func(c *Client) *Lock { return c.Lock("k", Lease(0)) },
 		"Lease must be at least 1 ms, not 500ns":             func(c *Client) *Lock { return c.Lock("k", Lease(500)) },
 		"Wait must not be negative, not -1ns":                func(c *Client) *Lock { return c.Lock("k", Wait(-1)) },
-		"MaxBlock must be greater than 0, not 0s":            func(c *Client) *Lock { return c.Fair("k", MaxBlock(0)) },
 		"limit must be at least 1, not 0":                    func(c *Client) *Lock { return c.Semaphore("k", 0) },
 		"Permits must be from 1 to the limit of 3, not 4":    func(c *Client) *Lock { return c.Semaphore("k", 3, Permits(4)) },
 		"Permits must be from 1 to the limit of 3, not 5":    func(c *Client) *Lock { return c.Semaphore("k", 3, Permits(5), Permits(2)) },
@@ -47,12 +46,17 @@ func TestInvalidOptions(t *testing.T) {
 }
 
 func TestInvalidOptionsOfAClient(t *testing.T) {
-	f := &fake{t: t}
-	_, err := New(f, false, ConnectTimeout(0))
-	isErr(t, err, ErrOption)
-	wantText(t, err, "ConnectTimeout must be greater than 0, not 0s: invalid option")
-	if !f.closed {
-		t.Error("the connections are open")
+	for text, option := range map[string]ClientOption{
+		"ConnectTimeout must be greater than 0, not 0s": ConnectTimeout(0),
+		"MaxBlock must be greater than 0, not -1ns":     MaxBlock(-1),
+	} {
+		f := &fake{t: t}
+		_, err := New(f, false, option)
+		isErr(t, err, ErrOption)
+		wantText(t, err, text+": invalid option")
+		if !f.closed {
+			t.Error("the connections are open")
+		}
 	}
 }
 

@@ -49,9 +49,9 @@ type hang struct{}
 // blocks is the reply of a server whose lock is held: null after the time of BLOCK.
 type blocks struct{}
 
-func newFake(t *testing.T, answer func(string) (any, error)) (*fake, *Client) {
+func newFake(t *testing.T, answer func(string) (any, error), options ...ClientOption) (*fake, *Client) {
 	f := &fake{t: t, owners: map[string]bool{}, answer: answer}
-	c, err := New(f, false, Logger(slog.New(slog.NewTextHandler(writer{f}, nil))))
+	c, err := New(f, false, append(options, Logger(slog.New(slog.NewTextHandler(writer{f}, nil))))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ type Latch struct {
 	spec   *spec
 }
 
-// Latch creates a latch. Of the options it has [Lease], after which it opens in any case, [Wait] and [MaxBlock]; by default
-// it stays closed until it has been counted down.
+// Latch creates a latch. Of the options it has [Lease], after which it opens in any case, and [Wait]; by default it stays
+// closed until it has been counted down.
 func (c *Client) Latch(key string, options ...Option) *Latch {
 	s := &spec{kind: "latch", tokenless: true, outcome: "was not opened"}
 	s.blocking = func(block time.Duration) transport.Command {
@@ -29,7 +29,7 @@ func (c *Client) Latch(key string, options ...Option) *Latch {
 		return cmd
 	}
 	c.lock(s, []string{key}, options)
-	s.require(!s.session && s.renew && s.replicas == 0 && !s.again, "a latch has only the options Lease, Wait and MaxBlock")
+	s.require(!s.session && s.renew && s.replicas == 0 && !s.again, "a latch has only the options Lease and Wait")
 	return &Latch{client: c, spec: s}
 }
 

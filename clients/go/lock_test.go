@@ -79,8 +79,8 @@ func TestCommands(t *testing.T) {
 			[]string{"LOCK.RWREAD k # PX 30000 BLOCK 1000 ONCE", "LOCK.RELEASE k # READ"}},
 		{"write", func(c *Client) *Lock { return c.Write("k", Wait(0)) },
 			[]string{"LOCK.RWWRITE k # PX 30000 ONCE", "LOCK.RELEASE k # WRITE"}},
-		{"multi", func(c *Client) *Lock { return c.Multi([]string{"k", "l"}, MaxBlock(time.Second)) },
-			[]string{"LOCK.MACQUIRE 2 k l # PX 30000 BLOCK 1000 ONCE", "LOCK.MRELEASE 2 k l #"}},
+		{"multi", func(c *Client) *Lock { return c.Multi([]string{"k", "l"}) },
+			[]string{"LOCK.MACQUIRE 2 k l # PX 30000 BLOCK 30000 ONCE", "LOCK.MRELEASE 2 k l #"}},
 		{"modes", func(c *Client) *Lock {
 			return c.MultiModes(Modes{Read: []string{"/", "/a"}, Write: []string{"/a", "/b"}})
 		},
@@ -117,10 +117,10 @@ func TestVeryLongDurations(t *testing.T) {
 		}
 	}
 	bubble(t, "", func(t *testing.T) {
-		f, c := newFake(t, always(int64(1)))
+		f, c := newFake(t, always(int64(1)), MaxBlock(longest))
 		for _, lock := range []*Lock{
-			c.Lock("k", Lease(longest), NoRenew(), Wait(longest), MaxBlock(longest)),
-			c.Fair("k", Wait(longest), Replicas(1, longest), MaxBlock(longest)),
+			c.Lock("k", Lease(longest), NoRenew(), Wait(longest)),
+			c.Fair("k", Wait(longest), Replicas(1, longest)),
 		} {
 			hold := held(t, lock)
 			time.Sleep(time.Millisecond)
@@ -339,7 +339,8 @@ func TestTheLastErrorWhenAWaitTimesOut(t *testing.T) {
 	})
 	bubble(t, "no reply, and a wait that is a little longer than one blocking call", func(t *testing.T) {
 		_, c := newFake(t, always(hang{}))
-		for _, lock := range []*Lock{c.Lock("k", Wait(31*time.Second)), c.Multi([]string{"k"}, Wait(1200*time.Millisecond), MaxBlock(time.Second)),
+		_, short := newFake(t, always(hang{}), MaxBlock(time.Second))
+		for _, lock := range []*Lock{c.Lock("k", Wait(31*time.Second)), short.Multi([]string{"k"}, Wait(1200*time.Millisecond)),
 			c.Fair("k", Wait(31*time.Second))} {
 			start := time.Now()
 			_, err := lock.Lock(background)

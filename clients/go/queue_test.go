@@ -54,12 +54,12 @@ func TestLatch(t *testing.T) {
 		wantLog(t, f, "LATCH.DOWN k 1")
 	})
 	bubble(t, "closed", func(t *testing.T) {
-		f, c := newFake(t, by(map[string]any{"LATCH.WAIT": blocks{}}))
+		f, c := newFake(t, by(map[string]any{"LATCH.WAIT": blocks{}}), MaxBlock(2*time.Second))
 		start := time.Now()
 		if open, err := c.Latch("k", Wait(0)).Wait(background); open || err != nil {
 			t.Error(open, err)
 		}
-		if open, err := c.Latch("k", Wait(5*time.Second), MaxBlock(2*time.Second)).Wait(background); open || err != nil {
+		if open, err := c.Latch("k", Wait(5*time.Second)).Wait(background); open || err != nil {
 			t.Error(open, err)
 		}
 		took(t, start, 5*time.Second, 5*time.Second)
@@ -329,6 +329,17 @@ func TestConsume(t *testing.T) {
 			t.Error(f.log())
 		}
 	})
+	for want, d := range map[string]time.Duration{"1": time.Minute, "0.5": 500 * time.Millisecond} {
+		bubble(t, "a MaxBlock of "+d.String(), func(t *testing.T) {
+			l := newLists()
+			f, c := newFake(t, l.answer, MaxBlock(d))
+			l.push("q", "a")
+			wantJobs(t, consume(t, c, 1, succeed), "a 1")
+			if !strings.Contains(f.log(), "BLMOVE q {q}:taken LEFT RIGHT "+want+"\n") {
+				t.Error(f.log())
+			}
+		})
+	}
 	bubble(t, "a short Backoff is no busy loop", func(t *testing.T) {
 		l := newLists()
 		l.refuse = func(command string) error {

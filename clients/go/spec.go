@@ -72,16 +72,6 @@ func Wait(wait time.Duration) Option {
 	})
 }
 
-// MaxBlock limits how long one command blocks, 30 seconds by default, a day at most. Then the wait sends its request
-// again, so that a server that stopped responding is noticed. The waiter loses its place in the queue, except in that of
-// a fair lock.
-func MaxBlock(d time.Duration) Option {
-	return option(func(s *spec) {
-		s.require(d > 0, "MaxBlock must be greater than 0, not %v", d)
-		s.maxBlock = min(d, day)
-	})
-}
-
 // Session binds the hold to a connection: the server renews the lease for as long as the connection lives.
 func Session() Option { return option(func(s *spec) { s.session = true }) }
 

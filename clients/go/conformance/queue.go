@@ -11,14 +11,11 @@ import (
 // Latches and delayed queues.
 
 func (c *connection) latch(req request) *lockso.Latch {
-	options := slices.Clone(c.maxBlock)
+	var options []lockso.Option
 	if req.LeaseMs != nil {
 		options = append(options, lockso.Lease(millis(*req.LeaseMs)))
 	}
-	if req.WaitMs != nil {
-		options = append(options, lockso.Wait(millis(*req.WaitMs)))
-	}
-	return c.locks.Latch(req.Key, options...)
+	return c.locks.Latch(req.Key, waits(options, req.WaitMs)...)
 }
 
 func (r *runner) latchSet(req request) (fields, error) {

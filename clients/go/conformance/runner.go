@@ -17,10 +17,9 @@ import (
 
 // connection is the result of a connect.
 type connection struct {
-	user     user
-	factory  factory
-	locks    *lockso.Client
-	maxBlock []lockso.Option
+	user    user
+	factory factory
+	locks   *lockso.Client
 }
 
 type runner struct {
@@ -129,18 +128,14 @@ func (r *runner) make(req request) (*connection, error) {
 	if req.ConnectMs != nil {
 		options = append(options, lockso.ConnectTimeout(millis(*req.ConnectMs)))
 	}
+	if req.MaxBlockMs != nil {
+		options = append(options, lockso.MaxBlock(millis(*req.MaxBlockMs)))
+	}
 	locks, err := factory(options...)
 	if err != nil {
 		return nil, err
 	}
-	made := &connection{user: user, factory: factory, locks: locks}
-	if req.MaxBlockMs != nil { // an option of each lock
-		made.maxBlock = []lockso.Option{lockso.MaxBlock(millis(*req.MaxBlockMs))}
-		if *req.MaxBlockMs <= 0 {
-			_, err = locks.Lock("key", made.maxBlock...).TryLock(context.Background())
-		}
-	}
-	return made, err
+	return &connection{user: user, factory: factory, locks: locks}, nil
 }
 
 func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -205,7 +200,7 @@ func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
 }
 
 func (c *connection) options(spec lockSpec) []lockso.Option {
-	options := slices.Clone(c.maxBlock)
+	var options []lockso.Option
 	add := func(wanted bool, option func() lockso.Option) {
 		if wanted {
 			options = append(options, option())
