@@ -248,7 +248,15 @@ func (r *runner) take(ctx context.Context, req request) (*lockso.Hold, error) {
 	if req.WaitMs != nil && *req.WaitMs == 0 {
 		return lock.TryLock(ctx)
 	}
-	return lock.Lock(ctx)
+	return limited(lock.Lock(ctx))
+}
+
+// limited makes not_acquired another error, other, if it is neither that of a deadline nor of a cancellation.
+func limited(hold *lockso.Hold, err error) (*lockso.Hold, error) {
+	if errors.Is(err, lockso.ErrNotAcquired) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("without context.DeadlineExceeded: %v", err)
+	}
+	return hold, err
 }
 
 func token(hold *lockso.Hold) any {
@@ -341,7 +349,7 @@ func (r *runner) storm(req request) (fields, error) {
 func (r *runner) gust(req request, random *rand.Rand) (*lockso.Hold, error) {
 	if req.Kind == "timeout" {
 		wait := 1 + random.IntN(3)
-		return r.lock(req.On, req.Lock, &wait).Lock(context.Background())
+		return limited(r.lock(req.On, req.Lock, &wait).Lock(context.Background()))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

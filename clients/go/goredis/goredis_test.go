@@ -94,6 +94,17 @@ func TestWrongPassword(t *testing.T) {
 	}
 }
 
+func TestDeadlines(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address})
+	defer rdb.Close()
+	client, err := goredis.New(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	servertest.EndAtDeadlines(t, client)
+}
+
 func TestARingHasNoMaster(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": servertest.Address}})
 	defer ring.Close()

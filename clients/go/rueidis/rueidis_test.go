@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,11 +19,32 @@ import (
 
 func TestMain(m *testing.M) { servertest.Run(m) }
 
+// ConnectTimeout does not limit New: rueidis connects within the time-out of its dialer.
 func TestNoServer(t *testing.T) {
-	_, err := rueidis.New(rueidisv1.ClientOption{InitAddress: []string{"127.0.0.1:1"}})
-	if err == nil {
-		t.Error("no error")
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and does not reply
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer silent.Close()
+	for address, low := range map[string]time.Duration{"127.0.0.1:1": 0, silent.Addr().String(): 900 * time.Millisecond} {
+		start := time.Now()
+		_, err := rueidis.New(rueidisv1.ClientOption{InitAddress: []string{address}, Dialer: net.Dialer{Timeout: time.Second}})
+		if took := time.Since(start); took < low || took > 4*time.Second { // 5 s are the library's default
+			t.Errorf("%s: it took %v", address, took)
+		}
+		if refused := errors.Is(err, syscall.ECONNREFUSED); err == nil || refused != (low == 0) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	client, err := rueidis.New(rueidisv1.ClientOption{InitAddress: []string{servertest.Address}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	servertest.EndAtDeadlines(t, client)
 }
 
 // Many waits and a release at the same time do not block each other.
