@@ -98,6 +98,16 @@ func TestForce(t *testing.T) {
 			t.Error(f.log())
 		}
 	})
+	bubble(t, "a server that is slow, and many keys", func(t *testing.T) {
+		f, c := newFake(t, func(string) (any, error) { time.Sleep(1500 * time.Millisecond); return int64(1), nil })
+		start := time.Now()
+		forced, err := c.Multi([]string{"k", "l", "m"}).Force(background)
+		if isErr(t, err, ErrConnection); !forced {
+			t.Error(f.log())
+		}
+		took(t, start, 2*time.Second, 2*time.Second+tolerance)
+		wantLog(t, f, "LOCK.FORCE k", "LOCK.FORCE l")
+	})
 	bubble(t, "refused", func(t *testing.T) {
 		_, c := newFake(t, by(map[string]any{"LOCK.FORCE": refuse("NOPERM x")}))
 		_, err := c.Lock("k").Force(background)

@@ -75,6 +75,8 @@ func (l *Lock) eachKey(ctx context.Context, all bool, command func(key string) t
 	if s := l.target.describe(); s.wrong != "" {
 		return s.fail(s.wrong, ErrOption)
 	}
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout+replyTolerance) // of all keys; a request that need not wait ends earlier
+	defer cancel()
 	members := l.target.all()
 	answers := make([][]answer, len(members))
 	var done sync.WaitGroup
