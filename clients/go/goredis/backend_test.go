@@ -47,6 +47,24 @@ func TestSettingsAreOptions(t *testing.T) {
 	}
 }
 
+func TestTheAddressBeforeTheFirstConnection(t *testing.T) {
+	for want, rdb := range map[string]redis.UniversalClient{
+		"127.0.0.1:1":              redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}),
+		"127.0.0.1:1, 127.0.0.1:2": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}}),
+		"the master":               redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}}),
+	} {
+		b, err := newBackend(rdb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Address("key"); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+		b.Close()
+		rdb.Close()
+	}
+}
+
 // A reply that is late does not close the idle connections; a lost connection does, because they are probably lost too.
 func TestIdleConnections(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address})

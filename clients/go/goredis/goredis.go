@@ -58,7 +58,10 @@ func newBackend(rdb redis.UniversalClient) (*backend, error) {
 			}
 			return conn, err
 		}
-		b.name = options.Addr
+		b.name, b.address = options.Addr, options.Addr
+		if b.name == "FailoverClient" { // which the library sets for Sentinel
+			b.address = "the master"
+		}
 		control := redis.NewClient(options)
 		b.find = func(context.Context, string) (*redis.Client, error) { return control, nil }
 		b.close = control.Close
@@ -68,9 +71,9 @@ func newBackend(rdb redis.UniversalClient) (*backend, error) {
 			break
 		}
 		control := redis.NewClusterClient(own(rdb.Options()))
-		b.cluster, b.find, b.close = true, control.MasterForKey, control.Close
+		b.cluster, b.address, b.find, b.close = true, "the cluster", control.MasterForKey, control.Close
 		if addresses := rdb.Options().Addrs; len(addresses) > 0 {
-			b.name = slices.Min(addresses)
+			b.name, b.address = slices.Min(addresses), strings.Join(addresses, ", ")
 		}
 		b.reload = func() { control.ReloadState(context.Background()) }
 		return b, nil
@@ -114,6 +117,7 @@ type backend struct {
 	close  func() error
 
 	name    string // see transport.Backend
+	address string // for messages, until a connection has been made
 	cluster bool
 	master  atomic.Value // the address of the master that was connected last
 	nodes   sync.Map     // the *node for each address
@@ -175,12 +179,14 @@ func (b *backend) Address(key string) string {
 	if master, ok := b.master.Load().(string); ok {
 		return master
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	if node, err := b.find(ctx, key); err == nil {
-		return node.Options().Addr
+	if b.cluster {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		defer cancel()
+		if node, err := b.find(ctx, key); err == nil {
+			return node.Options().Addr
+		}
 	}
-	return "the cluster"
+	return b.address
 }
 
 func (b *backend) Server() (string, bool) { return b.name, b.cluster }

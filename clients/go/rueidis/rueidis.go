@@ -24,7 +24,7 @@ import (
 // New creates a client for locks with the options of the user's own rueidis.Client: of a server, a cluster or Sentinel.
 // It has connections of its own: one to each server for short commands, and one for each wait.
 //
-// The error is that of rueidis.NewClient, which connects at once.
+// The error wraps that of rueidis.NewClient, which connects at once.
 func New(option rueidis.ClientOption, options ...lockso.ClientOption) (*lockso.Client, error) {
 	b, err := newBackend(option)
 	if err != nil {
@@ -51,7 +51,7 @@ func newBackend(option rueidis.ClientOption) (*backend, error) {
 	option.DialCtxFn = b.counted(option)
 	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("no connection to %s: %w", strings.Join(option.InitAddress, ", "), err)
 	}
 	b.client = client
 	if client.Mode() == rueidis.ClientModeCluster {
