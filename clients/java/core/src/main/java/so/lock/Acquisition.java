@@ -93,7 +93,7 @@ final class Acquisition implements Locks.Work {
                 Thread.interrupted();
                 throw new InterruptedException();
             } else if (locks.closed) {
-                throw new LockException.Closed();
+                throw new LockException.Closed(request.named());
             } else if (cancelled) {
                 return null;
             } else if (failure != null && (refused || waitMs == 0 || System.nanoTime() - until < 0)) {

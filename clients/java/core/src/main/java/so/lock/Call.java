@@ -56,7 +56,7 @@ final class Call {
     private final Connections connections;
     private final String key;
     private final boolean isShort;
-    private final String waitsFor;
+    private final LockName waitsFor;
     private final List<List<String>> greeting;
     private final long connectUntil;
     private volatile boolean doubtful;
@@ -82,11 +82,11 @@ final class Call {
 
     /**
      * @param isShort whether it uses the connection that is reserved for short commands: it must not block
-     * @param waitsFor the lock in texts, if this waits for one; otherwise null
+     * @param waitsFor the lock, if this waits for one; otherwise null
      * @param first the connection to begin on, or null
      * @param greeting the commands to send first on every other connection
      */
-    Call(Connections connections, String key, boolean isShort, String waitsFor, Connection first,
+    Call(Connections connections, String key, boolean isShort, LockName waitsFor, Connection first,
             List<List<String>> greeting) {
         this.connections = connections;
         this.key = key;

@@ -12,7 +12,7 @@ import so.lock.internal.LinkException;
 import so.lock.internal.ServerException;
 
 /** Several locks, of several servers or slots, which are acquired in one global order: all of them or none. */
-record Combined(String named, List<Single> members, Consumer<Hold> onLost) implements Target {
+record Combined(LockName named, List<Single> members, Consumer<Hold> onLost) implements Target {
     /** Where a member is in the order of all locks. */
     private record Place(Single member, String server, int slot, byte[] key) {
         static final Comparator<Place> ORDER = Comparator.<Place, byte[]>comparing(
@@ -48,7 +48,13 @@ record Combined(String named, List<Single> members, Consumer<Hold> onLost) imple
                 throw new IllegalArgumentException("locks: a RedLock cannot be combined");
             }
         }
-        return new Combined(String.join(", ", members.stream().map(Single::named).toList()), members, onLost);
+        return new Combined(named(members), members, onLost);
+    }
+
+    private static LockName named(List<Single> members) {
+        List<LockName> names = members.stream().map(Single::named).toList();
+        return new LockName(String.join(", ", names.stream().map(LockName::text).toList()),
+                names.stream().flatMap(name -> name.keys().stream()).toList());
     }
 
     /** The keys of a multi-key lock by slot; one member if there is only one slot. */
@@ -109,10 +115,10 @@ record Combined(String named, List<Single> members, Consumer<Hold> onLost) imple
                 String server = connections.name(member.named(), member.request().key(), attempt);
                 places.add(new Place(member, server, connections.slot(keys.get(0)), first));
             } catch (LinkException e) {
-                notAcquired(attempt, member, member.locks().failure(e));
+                notAcquired(attempt, member, member.locks().failure(member.named(), e));
                 return null;
             } catch (ServerException e) {
-                throw LockException.of(member.named(), e, connections.address(connections.knownNode(keys.get(0))));
+                throw member.locks().refusal(member.named(), e, keys.get(0));
             }
         }
         places.sort(Place.ORDER);

@@ -19,7 +19,7 @@ final class CombinedHolding extends Held {
         RELEASED
     }
 
-    private final String named;
+    private final LockName named;
     private final List<Single> members;
     private final List<Hold> holds = new ArrayList<>(); // not changed once it is held
     private State state = State.ACQUIRING;
@@ -27,7 +27,7 @@ final class CombinedHolding extends Held {
     private Acquisition waiting;
 
     /** @param members in the order in which they are acquired */
-    CombinedHolding(String named, List<Single> members) {
+    CombinedHolding(LockName named, List<Single> members) {
         this.named = named;
         this.members = members;
     }
@@ -121,7 +121,7 @@ final class CombinedHolding extends Held {
     }
 
     @Override
-    String named() {
+    LockName named() {
         return named;
     }
 

@@ -135,7 +135,7 @@ final class Connections {
     }
 
     /** The name by which the servers of all programs are ordered; it may be known only after connecting. */
-    String name(String lock, String key, Attempt attempt) throws LinkException, ServerException, InterruptedException {
+    String name(LockName lock, String key, Attempt attempt) throws LinkException, ServerException, InterruptedException {
         if (wire.name() == null) {
             Call call = new Call(this, key, true, lock, null, List.of());
             Supplier<Call.Command> ping = () -> Call.within(List.of("PING"), attempt.until() + Call.GRACE);
@@ -417,7 +417,7 @@ final class Connections {
     }
 
     /** A wait goes on without a connection: warns once in each outage. */
-    void warnOfOutage(String lock, String node, LinkException e) {
+    void warnOfOutage(LockName lock, String node, LinkException e) {
         if (!closed && outages.add(node)) {
             String text = e.getMessage() == null ? e.original().toString() : e.getMessage();
             Locks.LOG.log(Level.WARNING, lock + ": no connection to " + address(node) + " (" + text + "); the wait goes on");

@@ -187,8 +187,8 @@ public final class DelayedQueue {
         return new Query(locks, named(), list, true);
     }
 
-    private String named() {
-        return "delayed queue " + Texts.quoted(List.of(list));
+    private LockName named() {
+        return LockName.of("delayed queue", List.of(list));
     }
 
     @Override

@@ -65,7 +65,7 @@ public final class DistributedCountDownLatch {
         try {
             return count == null ? 0 : Math.max(0, Long.parseLong((String) count));
         } catch (NumberFormatException e) {
-            throw new LockException("ERR", "ERR value is not an integer or out of range");
+            throw new LockException("ERR", named(), "ERR value is not an integer or out of range");
         }
     }
 
@@ -110,7 +110,7 @@ public final class DistributedCountDownLatch {
             }
             boolean inTime = System.nanoTime() - until < 0;
             if (inTime || waitMs == 0 || locks.closed || !locks.connections.connected) {
-                throw locks.failure(e);
+                throw locks.failure(named(), e);
             }
             return false;
         } catch (ServerException e) {
@@ -131,8 +131,8 @@ public final class DistributedCountDownLatch {
         return new Query(locks, named(), key);
     }
 
-    private String named() {
-        return "latch " + Texts.quoted(List.of(key));
+    private LockName named() {
+        return LockName.of("latch", List.of(key));
     }
 
     @Override

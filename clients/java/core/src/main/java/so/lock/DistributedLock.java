@@ -162,7 +162,7 @@ public final class DistributedLock implements Lock {
             held = new ThreadHold(hold);
             locks.threads.put(place(), held);
         } else if (locks.closed) {
-            throw new LockException.Closed();
+            throw new LockException.Closed(target.named());
         } else if (!isHeld(held.hold)) {
             throw new NotHeldException(target.named(), "it was lost, and this thread must unlock it first");
         } else if (held.count(mode) > 0 && target.fenced() && held.hold.token().isEmpty()) {

@@ -51,7 +51,7 @@ abstract class Held {
     /** The locks whose threads it uses. */
     abstract Locks locks();
 
-    abstract String named();
+    abstract LockName named();
 
     abstract String owner();
 

@@ -61,7 +61,7 @@ final class Holding extends Held {
     }
 
     @Override
-    String named() {
+    LockName named() {
         return request.named();
     }
 
@@ -139,13 +139,13 @@ final class Holding extends Held {
         try {
             keeper.renew(leaseMs, System.nanoTime() + MILLISECONDS.toNanos(Call.SHORT_MS) - Call.GRACE);
         } catch (LinkException e) {
-            throw locks.failure(e);
+            throw locks.failure(request.named(), e);
         } catch (ServerException e) {
             if (e.code().equals("NOTHELD")) {
                 lose(REPORTED);
                 throw notHeld();
             }
-            throw LockException.of(request.named(), e, locks.connections.address(locks.connections.knownNode(request.key())));
+            throw locks.refusal(request.named(), e, request.key());
         }
     }
 

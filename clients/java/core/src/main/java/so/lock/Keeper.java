@@ -131,7 +131,7 @@ final class Keeper {
             if (e.code().equals("NOTHELD")) {
                 hold.lose(Holding.REPORTED);
             }
-            later(LockException.of(request.named(), e, locks.connections.address(locks.connections.knownNode(request.key()))));
+            later(locks.refusal(request.named(), e, request.key()));
         } catch (LinkException e) {
             later(e.original());
         } finally {

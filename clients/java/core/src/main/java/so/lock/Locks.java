@@ -21,6 +21,7 @@ import java.util.function.Consumer;
 import java.util.stream.Stream;
 import so.lock.Connections.Connection;
 import so.lock.internal.LinkException;
+import so.lock.internal.ServerException;
 import so.lock.internal.Wire;
 
 /**
@@ -268,7 +269,7 @@ public final class Locks implements AutoCloseable {
             holding.keeper.start(acquisition.sent, listener != null || attempt.watched(), attempt.thread());
             if (closed) { // close() may have seen neither the acquisition nor the hold as they are now
                 holding.close();
-                throw new LockException.Closed();
+                throw new LockException.Closed(request.named());
             }
             return hold;
         } finally {
@@ -284,7 +285,7 @@ public final class Locks implements AutoCloseable {
             if (reply != null) {
                 holding.granted(mode, reply);
                 if (closed) {
-                    throw new LockException.Closed();
+                    throw new LockException.Closed(mode.named());
                 }
             } else if (acquisition.failure != null) {
                 throw acquisition.failure;
@@ -296,8 +297,13 @@ public final class Locks implements AutoCloseable {
     }
 
     /** The exception for a command that had no reply. */
-    RuntimeException failure(LinkException e) {
-        return closed ? new LockException.Closed() : e.original();
+    RuntimeException failure(LockName named, LinkException e) {
+        return closed ? new LockException.Closed(named) : e.original();
+    }
+
+    /** The exception for an error reply to a command for this key. */
+    RuntimeException refusal(LockName named, ServerException e, String key) {
+        return LockException.of(named, e, connections.address(connections.knownNode(key)));
     }
 
     /** Removes the holds of a thread that has ended, because it cannot unlock them any more. */

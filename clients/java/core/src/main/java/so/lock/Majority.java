@@ -16,7 +16,7 @@ record Majority(Servers servers, Request request) implements Target {
     private static final long LONGEST_PAUSE = 200_000_000; // ns
 
     @Override
-    public String named() {
+    public LockName named() {
         return request.named();
     }
 
@@ -34,7 +34,7 @@ record Majority(Servers servers, Request request) implements Target {
             if (attempt.interruptible() && Thread.interrupted()) {
                 throw new InterruptedException();
             } else if (servers.isClosed()) {
-                throw new LockException.Closed();
+                throw new LockException.Closed(named());
             }
             MajorityHolding holding = new MajorityHolding(servers, request.withoutListener(), shares);
             Hold hold = holding.object(request.options().onLost);

@@ -344,7 +344,7 @@ final class MajorityHolding extends Held implements Locks.Work {
     }
 
     @Override
-    String named() {
+    LockName named() {
         return request.named();
     }
 

@@ -9,12 +9,12 @@ import so.lock.internal.ServerException;
 /**
  * Short commands for a key, which the program itself requests. They have 2 seconds.
  *
- * @param named what the commands are about, in texts
+ * @param named what the commands are about
  * @param binary whether words and replies are as in {@link Texts#binary}
  */
-record Query(Locks locks, String named, String key, boolean binary) {
+record Query(Locks locks, LockName named, String key, boolean binary) {
     /** For words that are texts. */
-    Query(Locks locks, String named, String key) {
+    Query(Locks locks, LockName named, String key) {
         this(locks, named, key, false);
     }
 
@@ -36,7 +36,7 @@ record Query(Locks locks, String named, String key, boolean binary) {
         try {
             return call.send(() -> Call.within(words, until), until - Call.GRACE);
         } catch (LinkException e) {
-            throw locks.failure(e);
+            throw locks.failure(named, e);
         } catch (ServerException e) {
             throw LockException.of(named, e, call.address());
         }

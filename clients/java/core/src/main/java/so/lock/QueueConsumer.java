@@ -67,7 +67,7 @@ final class QueueConsumer implements Locks.Work {
     }
 
     private final Locks locks;
-    private final String named;
+    private final LockName named;
     private final String key;
     private final String list; // this and all further words are binary
     private final String taken;
@@ -79,7 +79,7 @@ final class QueueConsumer implements Locks.Work {
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private volatile boolean stopping;
 
-    QueueConsumer(Locks locks, String named, String list, DelayedQueue.Handler handler, ConsumeOptions options) {
+    QueueConsumer(Locks locks, LockName named, String list, DelayedQueue.Handler handler, ConsumeOptions options) {
         this.locks = locks;
         this.named = named;
         this.key = list;
@@ -131,13 +131,13 @@ final class QueueConsumer implements Locks.Work {
                 pause();
             } catch (LinkException e) {
                 if (!stopping || locks.closed) {
-                    throw locks.failure(e);
+                    throw locks.failure(named, e);
                 }
             }
         }
         Thread.interrupted(); // set again, perhaps
         if (locks.closed) {
-            throw new LockException.Closed();
+            throw new LockException.Closed(named);
         }
         throw new InterruptedException();
     }
@@ -278,7 +278,7 @@ final class QueueConsumer implements Locks.Work {
     /** Warns of an error that may go away, and throws any other one. */
     private void tolerate(String what, ServerException e) {
         if (FATAL.contains(e.code()) && !e.isTransient()) {
-            throw LockException.of(named, e, locks.connections.address(locks.connections.knownNode(key)));
+            throw locks.refusal(named, e, key);
         }
         warn(what, e);
     }

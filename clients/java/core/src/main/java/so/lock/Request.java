@@ -76,8 +76,8 @@ record Request(Kind kind, List<String> keys, List<String> modes, int limit, int 
     }
 
     /** The lock in texts: {@code fair lock "k"}. */
-    String named() {
-        return kind.name + " " + Texts.quoted(keys);
+    LockName named() {
+        return LockName.of(kind.name, keys);
     }
 
     /** The key by which commands are routed: in a cluster all keys are in one slot. */

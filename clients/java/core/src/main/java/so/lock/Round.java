@@ -97,7 +97,7 @@ final class Round {
     }
 
     /** Throws why no majority can be reached: a server that may not be one, or errors of too many. */
-    void throwRefusal(String named, Servers servers) {
+    void throwRefusal(LockName named, Servers servers) {
         numbers(answer -> answer.failure() instanceof IllegalArgumentException).findFirst().ifPresent(number -> {
             throw (IllegalArgumentException) answers.get(number).failure();
         });

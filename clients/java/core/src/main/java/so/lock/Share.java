@@ -164,7 +164,7 @@ final class Share {
             }, until);
             return new Answer(reply, null, sent);
         } catch (LinkException e) {
-            return new Answer(null, locks().failure(e), sent);
+            return new Answer(null, locks().failure(request.named(), e), sent);
         } catch (ServerException | IllegalArgumentException e) {
             return new Answer(null, e, sent);
         }

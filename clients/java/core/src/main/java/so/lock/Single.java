@@ -5,7 +5,7 @@ import java.util.List;
 /** One request to one server. */
 record Single(Locks locks, Request request) implements Target {
     @Override
-    public String named() {
+    public LockName named() {
         return request.named();
     }
 

@@ -3,7 +3,7 @@ package so.lock;
 /** What a lock object stands for: one request, several of them, or a majority of servers. */
 interface Target {
     /** The lock in texts. */
-    String named();
+    LockName named();
 
     /** Whether its holds have fencing tokens. */
     boolean fenced();

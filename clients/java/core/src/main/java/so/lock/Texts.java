@@ -66,9 +66,10 @@ final class Texts {
         };
     }
 
-    /** A library's words about a connection, with the server's address. */
+    /** A library's words about a connection, or the server's error, with the server's address. */
     static String of(Throwable failure, String where) {
-        String text = failure.getMessage() == null ? failure.toString() : failure.getMessage();
+        String text = failure instanceof LockException refused ? refused.reason : failure.getMessage();
+        text = text == null ? failure.toString() : text;
         return text.contains(where) ? text : text + " (" + where + ")";
     }
 }

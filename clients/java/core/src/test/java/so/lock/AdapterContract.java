@@ -232,6 +232,8 @@ public abstract class AdapterContract {
             assertEquals(1L, hold.guard("DEL", "b"));
             assertNull(hold.guard("GET", "b"));
             assertEquals("ERR", assertThrows(LockException.class, () -> hold.guard("INCRBY", "b", "x")).code());
+            String unknown = assertThrows(LockException.class, () -> hold.guard("NO.SUCH")).getMessage();
+            assertTrue(unknown.startsWith("lock \"a\": ERR unknown command 'NO.SUCH'"), unknown);
             assertTrue(locks.lock("a").forceUnlock());
             assertThrows(NotHeldException.class, () -> hold.guard("SET", "b", "1"));
             assertThrows(NotHeldException.class, hold::renew);

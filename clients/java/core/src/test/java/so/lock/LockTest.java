@@ -203,11 +203,17 @@ class LockTest {
             throw new ServerException(errors.get(next.getAndIncrement()));
         });
         try (Locks locks = new Locks(wire)) {
-            assertEquals("DEADLOCK a waits for b",
-                    assertThrows(LockException.Deadlock.class, locks.lock("a")::lock).getMessage());
-            assertThrows(LockException.NoReplicas.class, locks.lock("a")::lock);
-            assertEquals("OOM", assertThrows(LockException.class, locks.lock("a")::lock).code());
-            assertInstanceOf(LockFailure.class, assertThrows(NotHeldException.class, locks.lock("a")::lock));
+            DistributedLock lock = locks.multiLock(List.of("a", "b"));
+            assertEquals("multi-key lock \"a\", \"b\": DEADLOCK a waits for b",
+                    assertThrows(LockException.Deadlock.class, lock::lock).getMessage());
+            assertEquals("multi-key lock \"a\", \"b\": NOREPLICAS too few",
+                    assertThrows(LockException.NoReplicas.class, lock::lock).getMessage());
+            LockException refused = assertThrows(LockException.class, lock::lock);
+            assertEquals("multi-key lock \"a\", \"b\": OOM no memory", refused.getMessage());
+            assertEquals("OOM", refused.code());
+            NotHeldException lost = assertThrows(NotHeldException.class, lock::lock);
+            assertEquals("multi-key lock \"a\", \"b\" is not held", lost.getMessage());
+            assertEquals(List.of("a", "b"), lost.keys());
         }
     }
 
@@ -280,8 +286,34 @@ class LockTest {
             throw new ServerException("ERR unknown command 'LOCK.ACQUIRE', with args beginning with: ");
         });
         try (Locks locks = new Locks(wire)) {
-            assertEquals("unknown command: is lock.so loaded on server:6379?",
-                    assertThrows(LockException.class, locks.lock("a")::lock).getMessage());
+            DistributedLock lock = locks.readWriteLock("a").readLock();
+            for (Executable call : List.<Executable>of(lock::lock, lock::info, lock::isLocked, lock::forceUnlock)) {
+                missing("read lock \"a\"", call);
+            }
+            missing("latch \"a\"", locks.countDownLatch("a")::await);
+            missing("latch \"a\"", locks.countDownLatch("a")::countDown);
+            missing("delayed queue \"a\"", locks.delayedQueue("a")::list);
+            missing("delayed queue \"a\"", () -> locks.delayedQueue("a").consume(job -> {}));
+        }
+    }
+
+    private static void missing(String named, Executable call) {
+        LockException e = assertThrows(LockException.ModuleMissing.class, call);
+        assertEquals(named + ": unknown command: is lock.so loaded on server:6379?", e.getMessage());
+        assertEquals("ERR", e.code());
+    }
+
+    @Test
+    void aTransientErrorIsNamedOnce() {
+        FakeWire wire = new FakeWire((received, line) -> {
+            throw new ServerException("CLUSTERDOWN no");
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertEquals("lock \"a\": CLUSTERDOWN no",
+                    assertThrows(LockException.class, locks.lock("a")::tryLock).getMessage());
+            assertEquals("lock \"a\" was not acquired within 0.1 s: CLUSTERDOWN no (server:6379)",
+                    assertThrows(NotAcquiredException.class, () -> locks.lock("a").acquireHold(Duration.ofMillis(100)))
+                            .getMessage());
         }
     }
 
@@ -296,8 +328,14 @@ class LockTest {
         assertEquals(2, wire.named("RELEASE").size());
         assertThrows(NotHeldException.class, hold::release);
         assertThrows(NotHeldException.class, locks.lock("b")::unlock);
-        assertEquals("these Locks are closed",
-                assertThrows(LockException.Closed.class, locks.lock("a")::tryLock).getMessage());
+        for (Executable call : List.<Executable>of(locks.lock("a")::tryLock, locks.lock("a")::info)) {
+            assertEquals("lock \"a\": these Locks are closed",
+                    assertThrows(LockException.Closed.class, call).getMessage());
+        }
+        assertEquals("latch \"a\": these Locks are closed",
+                assertThrows(LockException.Closed.class, locks.countDownLatch("a")::await).getMessage());
+        assertEquals("delayed queue \"a\": these Locks are closed",
+                assertThrows(LockException.Closed.class, () -> locks.delayedQueue("a").consume(job -> {})).getMessage());
     }
 
     @Test

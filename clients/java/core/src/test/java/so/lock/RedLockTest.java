@@ -23,6 +23,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
 import so.lock.internal.LinkException;
 import so.lock.internal.ServerException;
 
@@ -464,8 +465,20 @@ class RedLockTest {
         servers.get(0).error = "WRONGTYPE it is no lock";
         lock.acquireHold(Duration.ofSeconds(5)).release();
         servers.get(1).error = "WRONGTYPE it is no lock";
-        assertEquals("WRONGTYPE", assertThrows(LockException.class, () -> lock.acquireHold(Duration.ofSeconds(5))).code());
+        LockException refused = assertThrows(LockException.class, () -> lock.acquireHold(Duration.ofSeconds(5)));
+        assertEquals("WRONGTYPE", refused.code());
+        assertEquals("lock \"k\": WRONGTYPE it is no lock", refused.getMessage());
         Conditions.await(() -> servers.get(2).holder() == null);
+    }
+
+    @Test
+    void aMissingModuleIsNamed() {
+        DistributedLock lock = start(3).lock("k", BRIEF);
+        servers.forEach(one -> one.error = "ERR unknown command 'LOCK.ACQUIRE', with args beginning with: ");
+        for (Executable call : List.<Executable>of(lock::lock, lock::isLocked, lock::info, lock::forceUnlock)) {
+            LockException e = assertThrows(LockException.ModuleMissing.class, call);
+            assertEquals("lock \"k\": unknown command: is lock.so loaded on server:6379?", e.getMessage());
+        }
     }
 
     @Test
@@ -496,7 +509,8 @@ class RedLockTest {
         all.get(1).close();
         Conditions.await(this::isFree);
         assertThrows(NotHeldException.class, hold::release);
-        assertThrows(LockException.Closed.class, lock::tryLock);
+        assertEquals("lock \"k\": these Locks are closed",
+                assertThrows(LockException.Closed.class, lock::tryLock).getMessage());
     }
 
     @Test

@@ -85,7 +85,7 @@ public final class Runner {
             return "no_replicas";
         } else if (e instanceof LockException.Closed) {
             return "closed";
-        } else if (e instanceof LockFailure && e.getMessage().startsWith("unknown command: is lock.so loaded")) {
+        } else if (e instanceof LockException.ModuleMissing) {
             return "module_missing";
         } else if (e instanceof IllegalArgumentException) {
             return "bad_option";
