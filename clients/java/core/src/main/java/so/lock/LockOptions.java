@@ -22,7 +22,9 @@ public final class LockOptions {
     /** Checks a time, and returns it in ms. The server counts whole milliseconds, of which there must be one. */
     static long checkTime(String name, Duration time) {
         long ms = Texts.ms(time);
-        if (ms < 1) {
+        if (ms == 0 && time.compareTo(Duration.ZERO) > 0) {
+            throw new IllegalArgumentException(name + " must be at least 1 ms, not " + Texts.milliseconds(time));
+        } else if (ms < 1) {
             throw new IllegalArgumentException(name + " must be greater than 0, not " + Texts.seconds(ms));
         }
         return ms;

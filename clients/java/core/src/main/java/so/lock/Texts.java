@@ -20,6 +20,11 @@ final class Texts {
         return ms == 0 ? "0" : BigDecimal.valueOf(ms, 3).stripTrailingZeros().toPlainString();
     }
 
+    /** A short time in milliseconds, as {@code 0.5 ms}. */
+    static String milliseconds(Duration time) {
+        return BigDecimal.valueOf(time.toNanos(), 6).stripTrailingZeros().toPlainString() + " ms";
+    }
+
     /** In ms; not more than a million years. */
     static long ms(Duration time) {
         boolean fits = Math.abs(time.getSeconds()) <= LONGEST_S;

@@ -118,6 +118,7 @@ class LockTest {
             refused("maxBlock must be greater than 0, not 0", () -> locks.setMaxBlock(Duration.ZERO));
             refused("connectTimeout must be greater than 0, not -1", () -> locks.setConnectTimeout(Duration.ofSeconds(-1)));
             refused("lease must be greater than 0, not 0", () -> OPTIONS.withLease(Duration.ZERO));
+            refused("lease must be at least 1 ms, not 0.0005 ms", () -> OPTIONS.withLease(Duration.ofNanos(500)));
             refused("replicas must be at least 1, not 0", () -> OPTIONS.withReplicas(0, Duration.ofSeconds(1)));
             refused("replicas: the time must be greater than 0, not 0", () -> OPTIONS.withReplicas(1, Duration.ZERO));
             refused("wait must not be negative, not -1.5", () -> locks.lock("a").acquireHold(Duration.ofMillis(-1500)));
