@@ -8,20 +8,31 @@ import java.util.concurrent.locks.ReadWriteLock;
  * waits for them. If two threads do this at the same time, the second gets {@link LockException.Deadlock}.
  */
 public final class DistributedReadWriteLock implements ReadWriteLock {
-    private final DistributedLock read;
+    private final Locks locks;
+    private final String key;
+    private final LockOptions options;
     private final DistributedLock write;
 
     DistributedReadWriteLock(Locks locks, String key, LockOptions options) {
-        LockOptions reading = options.with(copy -> copy.fenced = false);
-        String name = "read-write\0" + key;
-        read = new DistributedLock(locks, new Single(locks, Request.of(Request.Kind.READ, key, reading)), name, 0);
-        write = new DistributedLock(locks, new Single(locks, Request.of(Request.Kind.WRITE, key, options)), name, 1);
+        this.locks = locks;
+        this.key = key;
+        this.options = options;
+        write = lock(Request.Kind.WRITE, 1);
     }
 
-    /** The lock for readers, of which many may hold it. It has no fencing token. */
+    private DistributedLock lock(Request.Kind kind, int mode) {
+        return new DistributedLock(locks, new Single(locks, Request.of(kind, key, options)), "read-write\0" + key, mode);
+    }
+
+    /**
+     * The lock for readers, of which many may hold it.
+     *
+     * @throws IllegalArgumentException with {@link LockOptions#fenced}, because only a write lock has a token; readers
+     *     use an object without it
+     */
     @Override
     public DistributedLock readLock() {
-        return read;
+        return lock(Request.Kind.READ, 0);
     }
 
     /** The lock for one writer. */

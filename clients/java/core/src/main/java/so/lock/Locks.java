@@ -127,7 +127,7 @@ public final class Locks implements AutoCloseable {
         return fairLock(key, LockOptions.DEFAULT);
     }
 
-    /** A read-write lock: {@code LOCK.RWREAD} and {@code LOCK.RWWRITE}. Only write locks have fencing tokens. */
+    /** A read-write lock: {@code LOCK.RWREAD} and {@code LOCK.RWWRITE}. Only write locks may be {@link LockOptions#fenced}. */
     public DistributedReadWriteLock readWriteLock(String key, LockOptions options) {
         return new DistributedReadWriteLock(this, key, options);
     }

@@ -75,7 +75,7 @@ class LockTest {
             locks.multiLock(List.of("a", "b"), OPTIONS).acquireHold(Duration.ZERO).close();
             locks.multiLock(new MultiKeys().write("/a").read("b", "/").write("b"), OPTIONS).acquireHold(Duration.ZERO).close();
             locks.semaphore("a", 5, OPTIONS).acquireHold(2).close();
-            locks.readWriteLock("a", fenced).readLock().acquireHold().close();
+            locks.readWriteLock("a", OPTIONS).readLock().acquireHold().close();
             try (Hold hold = locks.readWriteLock("a", fenced).writeLock().acquireHold()) {
                 assertEquals(1L, hold.token().getAsLong());
             }
@@ -86,7 +86,7 @@ class LockTest {
                         "LOCK.MACQUIRE 3 / /a b MODES READ WRITE WRITE PX 60000 ONCE",
                         "LOCK.MRELEASE 3 / /a b MODES READ WRITE WRITE",
                         "LOCK.SEMAPHORE a 5 PERMITS 2 PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE a PERMITS 2",
-                        "LOCK.RWREAD a PX 60000 BLOCK 30000 ONCE REPLICAS 2 50", "LOCK.RELEASE a READ",
+                        "LOCK.RWREAD a PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE a READ",
                         "LOCK.RWWRITE a PX 60000 BLOCK 30000 FENCED ONCE REPLICAS 2 50",
                         "LOCK.RELEASE a WRITE"),
                 kind.texts());
@@ -109,6 +109,7 @@ class LockTest {
         try (Locks locks = new Locks(kind)) {
             LockOptions fenced = OPTIONS.fenced();
             refused("fenced: a multi-key lock has no fencing token", () -> locks.multiLock(List.of("a"), fenced));
+            refused("fenced: a read lock has no fencing token", locks.readWriteLock("a", fenced)::readLock);
             refused("fenced: a semaphore has no fencing token", () -> locks.semaphore("a", 1, fenced));
             refused("keys must not be empty", () -> locks.multiLock(List.of()));
             refused("keys must not be empty", () -> locks.multiLock(new MultiKeys()));

@@ -45,9 +45,6 @@ record Spec(JsonObject lock, Function<String, Locks> named) {
         if (kind().equals("semaphore") && yes("reentrant", false)) {
             throw new IllegalArgumentException("reentrant: a semaphore is not reentrant");
         }
-        if (kind().equals("read") && yes("fenced", false)) {
-            throw new IllegalArgumentException("fenced: a read lock has no fencing token");
-        }
         DistributedLock one = lock(locks, onLost);
         return waitMs == null ? one.acquireHold() : one.acquireHold(Duration.ofMillis(waitMs));
     }
