@@ -223,10 +223,12 @@ final class Keeper {
                     for (long slept = 0; slept < blockMs && !stopped; slept += Call.LATER_MS) {
                         LockSupport.parkNanos(MILLISECONDS.toNanos(Call.LATER_MS));
                     }
+                } catch (LinkException e) { // perhaps after the old end of a session that was bound again meanwhile
+                    if (bound == null || isExpired() || locks.connections.closed) {
+                        return; // it is stopped, or the clock will notice the loss
+                    }
                 }
             }
-        } catch (LinkException e) {
-            return; // it is stopped, or the clock will notice the loss
         } finally {
             watches.remove(call);
             if (!released && !ended) {

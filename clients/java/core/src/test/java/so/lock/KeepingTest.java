@@ -277,7 +277,10 @@ class KeepingTest {
             if (received.name().equals("WATCH")) {
                 switch (watches.incrementAndGet()) {
                     case 1 -> throw FakeWire.lost();
-                    case 2 -> sleepUntil(start, leaseMs + 300); // after the lease that was confirmed by the acquisition
+                    case 2 -> {
+                        sleepUntil(start, leaseMs + 300); // after the lease that was confirmed by the acquisition
+                        throw FakeWire.lost();
+                    }
                     default -> watched.countDown();
                 }
             }
