@@ -11,6 +11,15 @@ client-java: ## build the Java packages and their runner
 test-client-java: $(MODULE) ## run the tests of the Java packages (SERVER=redis-server)
 	@$(MVN_JAVA) -Dlockso.server=$(or $(SERVER),redis-server) -Dlockso.module=$(abspath $(MODULE)) verify
 
+# Versions of the libraries between the oldest and the newest, one of each at a time.
+JEDIS   ?= 6.2.0
+LETTUCE ?= 6.8.2.RELEASE
+
+.PHONY: test-java-libraries
+test-java-libraries: $(MODULE) ## run the tests of the oldest Jedis and Lettuce with other versions (JEDIS=6.2.0, LETTUCE=6.8.2.RELEASE, SERVER=)
+	@$(MVN_JAVA) -Djedis.oldest=$(JEDIS) -Dlettuce.oldest=$(LETTUCE) -Dlockso.server=$(or $(SERVER),redis-server) \
+	    -Dlockso.module=$(abspath $(MODULE)) -Dtest='Oldest*' -Dsurefire.failIfNoSpecifiedTests=false -pl oldest -am test
+
 # The adapters for frameworks need many packages, so that no other target builds them.
 MVN_ADAPTERS = mvn -B -q -f clients/java/pom.xml -Dmaven.repo.local=$(JAVA_BUILD)/m2 -Dlockso.build=$(JAVA_BUILD) -Padapters \
     -Dlockso.server=$(or $(SERVER),redis-server)

@@ -28,7 +28,7 @@ public final class ServerProcess implements AutoCloseable {
     private int bus;
     private Process process;
 
-    /** @param options more options of the server, each with two dashes, and their values */
+    /** @param options more options of the server, each with two dashes, and their values; a configuration file may be first */
     public ServerProcess(String... options) {
         this.options = List.of(options);
         for (int i = 0; i < TRIES; i++) {
@@ -45,11 +45,13 @@ public final class ServerProcess implements AutoCloseable {
         try {
             port = freePort();
             bus = freePort();
-            List<String> command = new ArrayList<>(List.of(
-                    System.getProperty("lockso.server"), "--port", Integer.toString(port), "--bind", HOST, "--save", ""));
+            int file = !options.isEmpty() && !options.get(0).startsWith("--") ? 1 : 0;
+            List<String> command = new ArrayList<>(List.of(System.getProperty("lockso.server")));
+            command.addAll(options.subList(0, file));
+            command.addAll(List.of("--port", Integer.toString(port), "--bind", HOST, "--save", ""));
             command.addAll(List.of("--dir", folder(port)));
             command.addAll(List.of("--cluster-port", Integer.toString(bus)));
-            command.addAll(options);
+            command.addAll(options.subList(file, options.size()));
             command.addAll(List.of("--loadmodule", System.getProperty("lockso.module")));
             process = new ProcessBuilder(command)
                     .redirectErrorStream(true)
