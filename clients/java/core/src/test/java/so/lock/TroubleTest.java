@@ -32,12 +32,12 @@ class TroubleTest {
     private static final LockOptions STEADY = LockOptions.DEFAULT.withLease(Duration.ofSeconds(3));
     private static final Logger LOGGER = Logger.getLogger("so.lock");
 
-    private final List<String> log = new ArrayList<>();
+    private final List<LogRecord> log = new ArrayList<>();
     private final Handler handler = new Handler() {
         @Override
         public void publish(LogRecord record) {
             synchronized (log) {
-                log.add(record.getMessage());
+                log.add(record);
             }
         }
 
@@ -60,7 +60,7 @@ class TroubleTest {
 
     private List<String> logged() {
         synchronized (log) {
-            return List.copyOf(log);
+            return log.stream().map(LogRecord::getMessage).toList();
         }
     }
 
@@ -87,6 +87,23 @@ class TroubleTest {
             int watches = wire.named("WATCH").size();
             wire.await("WATCH", watches + 5);
             assertFalse(hold.isLost());
+        }
+    }
+
+    @Test
+    void anErrorOfAListenerIsLoggedWithItsStackTrace() throws Exception {
+        FakeWire wire = new FakeWire((received, line) ->
+                received.name().equals("WATCH") ? "LOST" : FakeWire.success(received));
+        LockOptions options = STEADY.onLost(lost -> {
+            throw new IllegalStateException("the listener fails");
+        });
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a", options).acquireHold();
+            String text = "lock \"a\": error in the callback for its loss"; // another test may log something else
+            Conditions.await(() -> logged().contains(text));
+            StackTraceElement[] stack = log.get(logged().indexOf(text)).getThrown().getStackTrace();
+            assertEquals(TroubleTest.class.getName(), stack[0].getClassName());
+            assertTrue(hold.isLost());
         }
     }
 
