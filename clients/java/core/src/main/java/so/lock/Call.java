@@ -366,8 +366,8 @@ final class Call {
     }
 
     private void warn(LinkException e) {
-        if (waitsFor != null && node != null) {
-            connections.warnOfOutage(waitsFor, node, e);
+        if (waitsFor != null) {
+            connections.warnOfOutage(waitsFor, node == null ? connections.knownNode(key) : node, e);
         }
     }
 

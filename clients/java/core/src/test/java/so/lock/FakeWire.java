@@ -108,10 +108,10 @@ final class FakeWire implements Wire {
         }
     }
 
-    /** The part of the key before a colon, if there is one. */
+    /** The part of the key before a colon, if there is one; that of a question mark is not known. */
     @Override
     public String node(String key) {
-        return key.contains(":") ? key.substring(0, key.indexOf(':')) : "node";
+        return key.equals("?") ? null : key.contains(":") ? key.substring(0, key.indexOf(':')) : "node";
     }
 
     @Override

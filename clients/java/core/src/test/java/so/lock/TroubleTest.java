@@ -108,6 +108,21 @@ class TroubleTest {
     }
 
     @Test
+    void aClusterThatNeverRepliedIsLogged() {
+        FakeWire wire = new FakeWire((received, line) -> FakeWire.success(received));
+        wire.refreshing = () -> {
+            throw new IllegalStateException("no node replies");
+        };
+        try (Locks locks = new Locks(wire)) {
+            locks.setConnectTimeout(Duration.ofMillis(300));
+            assertThrows(IllegalStateException.class, locks.lock("?")::lock);
+        }
+        List<String> warnings = logged().stream().filter(text -> text.startsWith("lock \"?\": no connection to server:6379 ")).toList();
+        assertEquals(1, warnings.size(), () -> logged().toString());
+        assertTrue(warnings.get(0).contains("no node replies"), warnings.get(0));
+    }
+
+    @Test
     void aFairWaitOfManyBlockingCallsIsNoOutage() throws Exception {
         FakeWire wire = new FakeWire((received, line) -> {
             if (received.name().equals("FAIR")) {

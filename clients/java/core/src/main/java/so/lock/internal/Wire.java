@@ -19,7 +19,7 @@ public interface Wire extends AutoCloseable {
      */
     Line open(String node, long timeout) throws LinkException, ServerException;
 
-    /** The address of a node for texts, {@code host:port} if it is known. */
+    /** The address of a node for texts, {@code host:port} if it is known; of an empty one, that of the cluster. */
     default String address(String node) {
         return node;
     }

@@ -152,6 +152,11 @@ abstract class JedisWire implements Wire {
         }
 
         @Override
+        public String address(String node) {
+            return node.isEmpty() ? name() : node;
+        }
+
+        @Override
         public String name() {
             return nodes.stream().map(HostAndPort::toString).min(Comparator.naturalOrder()).orElse("");
         }

@@ -1,9 +1,12 @@
 package so.lock.jedis;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import redis.clients.jedis.Connection;
@@ -16,6 +19,7 @@ import so.lock.AdapterContract;
 import so.lock.DistributedLock;
 import so.lock.Examples;
 import so.lock.Locks;
+import so.lock.NotAcquiredException;
 import so.lock.ServerProcess;
 
 class JedisTest extends AdapterContract {
@@ -46,6 +50,15 @@ class JedisTest extends AdapterContract {
             lock.unlock();
             assertEquals(1, client.getPool().getNumActive());
             assertTrue(all.isConnected());
+        }
+    }
+
+    @Test
+    void aClusterThatNeverRepliedIsNamed() {
+        Set<HostAndPort> nodes = Set.of(new HostAndPort(ServerProcess.HOST, 1), new HostAndPort(ServerProcess.HOST, 2));
+        try (Locks locks = JedisLocks.cluster(nodes, DefaultJedisClientConfig.builder().build())) {
+            NotAcquiredException e = assertThrows(NotAcquiredException.class, () -> locks.lock("a").acquireHold(Duration.ofSeconds(1)));
+            assertTrue(e.getMessage().endsWith(" (127.0.0.1:1)"), e.getMessage());
         }
     }
 

@@ -162,7 +162,7 @@ class LettuceWire implements Wire {
 
         @Override
         public String address(String node) {
-            return node;
+            return node.isEmpty() ? "the cluster" : node;
         }
 
         /** Lettuce does not expose the nodes that are configured. */
