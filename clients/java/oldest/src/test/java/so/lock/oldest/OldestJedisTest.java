@@ -11,6 +11,7 @@ import so.lock.Locks;
 import so.lock.ServerProcess;
 import so.lock.jedis.JedisLocks;
 
+@SuppressWarnings("deprecation") // since Jedis 7
 class OldestJedisTest extends OldestContract {
     private static final DefaultJedisClientConfig DEFAULT = DefaultJedisClientConfig.builder().build();
 
