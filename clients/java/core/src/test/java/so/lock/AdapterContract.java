@@ -216,6 +216,8 @@ public abstract class AdapterContract {
             NotAcquiredException late =
                     assertThrows(NotAcquiredException.class, () -> other.lock("a").acquireHold(Duration.ofMillis(200)));
             assertTrue(late.getMessage().startsWith("lock \"a\" was not acquired within 0.2 s: "), late.getMessage());
+            assertTrue(late.getMessage().contains("127.0.0.1:1"), late.getMessage());
+            assertFalse(late.getMessage().contains("the server"), late.getMessage());
             assertEquals(e.getClass(), late.getCause().getClass());
         }
     }

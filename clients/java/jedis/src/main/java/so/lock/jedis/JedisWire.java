@@ -51,7 +51,7 @@ abstract class JedisWire implements Wire {
 
     /** One server. */
     static final class Single extends JedisWire {
-        private static final Pattern ADDRESS = Pattern.compile("\\{([^{}]+:[0-9]+)\\}");
+        private static final Pattern ADDRESS = Pattern.compile("(?:\\{| to )([^{} ]+:[0-9]+)[}.]");
 
         private final Callable<Connection> opening;
         private volatile String address;
@@ -62,15 +62,24 @@ abstract class JedisWire implements Wire {
             this.address = address;
         }
 
-        /** In all versions of Jedis, only the text of a connection shows the address. */
+        /** In all versions of Jedis, only the text of a connection, or of its failure, shows the address. */
         @Override
         Connection connect(String node) throws Exception {
-            Connection connection = opening.call();
-            Matcher found = ADDRESS.matcher(connection.toString());
+            try {
+                Connection connection = opening.call();
+                findAddress(connection.toString());
+                return connection;
+            } catch (JedisConnectionException e) {
+                findAddress(e.toString());
+                throw e;
+            }
+        }
+
+        private void findAddress(String text) {
+            Matcher found = ADDRESS.matcher(text);
             if (found.find()) {
                 address = found.group(1);
             }
-            return connection;
         }
 
         @Override
