@@ -2,6 +2,7 @@
 import { createInterface } from 'node:readline';
 
 import type { Acquirable, DelayedQueue, Hold, Job, Latch } from '../src/index.js';
+import { textOf } from '../src/errors.js';
 import { unless } from '../src/time.js';
 import { FLAVOURS, type To, type User } from './flavours.js';
 import { acquirableOf, BodyError, Cancelled, codeOf, lockOf, waitOf, type LockWords } from './words.js';
@@ -299,7 +300,7 @@ async function serve(line: string): Promise<void> {
     }
     write({ id: request.id, ok: true, ...(await action(request)) });
   } catch (error) {
-    write({ id: request.id, error: codeOf(error), text: String(error) });
+    write({ id: request.id, error: codeOf(error), text: textOf(error) });
   }
 }
 

@@ -1,4 +1,4 @@
-import { Closed, combine, Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, RedLock, type Acquirable, type Lock, type LockOptions, type Locks, type MultiKeys } from '../src/index.js';
+import { Closed, combine, Deadlock, ModuleMissing, NoReplicas, NotAcquired, NotHeld, Refused, RedLock, type Acquirable, type Lock, type LockOptions, type Locks, type MultiKeys } from '../src/index.js';
 
 /** The lock in a request. A null field is treated as omitted. */
 export interface LockWords {
@@ -81,6 +81,7 @@ const CODES: [new (...args: never[]) => Error, string][] = [
   [NotHeld, 'not_held'],
   [Deadlock, 'deadlock'],
   [NoReplicas, 'no_replicas'],
+  [ModuleMissing, 'module_missing'],
   [Refused, 'refused'],
   [Closed, 'closed'],
   [BodyError, 'body'],
@@ -95,9 +96,6 @@ const OPTIONS = new Set(['TypeError', 'RangeError']);
 
 /** The protocol's code for an error. */
 export function codeOf(error: unknown): string {
-  if (error instanceof Refused && error.message.startsWith('unknown command: is lock.so loaded')) {
-    return 'module_missing';
-  }
   if (error instanceof TypeError && error.message.startsWith('not a client of')) {
     return 'wrong_client';
   }

@@ -54,9 +54,6 @@ export class Acquisition extends Waiting<Grant> {
   }
 
   protected async timedOut({ waitMs, until }: Deadline, work: Promise<void>, cause: unknown): Promise<never> {
-    if (cause !== undefined && waitMs === 0) {
-      throw cause;
-    }
     const left = until + NAMED_MS - now();
     const holders = new Set<string>();
     const found = this.#named && cause === undefined && left > 0 ? this.#findHolders(holders) : null;

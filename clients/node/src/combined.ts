@@ -114,7 +114,7 @@ async function acquireAfter(
   signal: AbortSignal | undefined,
   named: boolean,
 ): Promise<Keeper> {
-  core.checkOpen();
+  core.checkOpen(spec);
   signal?.throwIfAborted();
   const entered = enter(core, spec);
   if (entered !== undefined || before.length === 0) {

@@ -1,6 +1,6 @@
 import type { Address, Connection, Connector, Word } from './connector.js';
 import { checkPositive } from './command.js';
-import { addressOf, Closed, endsConnection, isTransient, isWrongServer, located, secondsOf, ServerError, textOf, warn } from './errors.js';
+import { addressOf, CLOSED, endsConnection, isTransient, isWrongServer, located, secondsOf, ServerError, textOf, warn } from './errors.js';
 import { nameOf, Routes, type Route } from './routes.js';
 import { after, Ending, now, Pauses, unless, within } from './time.js';
 
@@ -267,7 +267,7 @@ export class Connections {
 
   /**
    * Sends a short command once, and follows redirections. `onSent` is called when it is sent. Rejects with a
-   * ServerError, with the library's error, or with Closed.
+   * ServerError, with the library's error, or with CLOSED.
    */
   async command(key: string, args: Word[], onSent: () => void = () => {}): Promise<unknown> {
     for (let hop = 0; ; hop++) {
@@ -347,7 +347,7 @@ export class Connections {
 
   /** Closes all connections; pending commands are rejected. */
   close(): void {
-    this.#closing.abort(new Closed());
+    this.#closing.abort(CLOSED);
     for (const line of this.#lines) {
       line.close();
     }

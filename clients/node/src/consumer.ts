@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { REPLY_MS, type Line } from './connections.js';
 import type { Word } from './connector.js';
 import type { Core } from './core.js';
-import { endsConnection, isTransient, nameOfSubject, ServerError, textOf, typed, warn, type Subject } from './errors.js';
+import { endsConnection, isModuleMissing, isTransient, nameOfSubject, ServerError, textOf, typed, warn, type Subject } from './errors.js';
 import { besides, format, parse, type Element } from './job.js';
 import { Ending, now, Pauses } from './time.js';
 
@@ -61,7 +61,7 @@ interface Claim extends Element {
 /** A consumer of a list, for which the server keeps what a consumer that died had begun. */
 export class Consumer {
   readonly #core: Core;
-  readonly #subject: Subject;
+  readonly subject: Subject;
   readonly #name: string;
   readonly #list: string;
   readonly #taken: string;
@@ -78,7 +78,7 @@ export class Consumer {
 
   constructor(core: Core, subject: Subject, list: string, handler: Handler, limits: Limits) {
     this.#core = core;
-    this.#subject = subject;
+    this.subject = subject;
     this.#name = nameOfSubject(subject);
     this.#list = list;
     this.#taken = besides(list, 'taken');
@@ -102,7 +102,7 @@ export class Consumer {
           pauses.reset();
         } catch (error) {
           if (isFinal(error) || (!connections.connected && now() >= unconnected)) {
-            throw this.#stop.hasEnded ? this.#stop.reason : typed(this.#subject, error);
+            throw this.#stop.hasEnded ? this.#stop.reason : typed(this.subject, error);
           }
           await this.#recover(error, pauses);
         }
@@ -282,7 +282,7 @@ function newId(): string {
 function isFinal(error: unknown): boolean {
   return (
     error instanceof ServerError &&
-    (error.isFinal || ['WRONGTYPE', 'NOPERM'].includes(error.code) || error.message.startsWith('ERR unknown command'))
+    (error.isFinal || ['WRONGTYPE', 'NOPERM'].includes(error.code) || isModuleMissing(error))
   );
 }
 

@@ -14,6 +14,7 @@ const collected = new FinalizationRegistry<Connections>((connections) => connect
 
 /** What can be ended from outside. */
 interface Abortable {
+  readonly subject: Subject;
   abort(reason: unknown): void;
 }
 
@@ -43,15 +44,15 @@ export class Core {
     return this.#closed !== undefined;
   }
 
-  checkOpen(): void {
+  checkOpen(subject: Subject): void {
     if (this.isClosed) {
-      throw new Closed();
+      throw new Closed(subject);
     }
   }
 
   /** Runs a task, which is aborted when `signal` is aborted, or when these locks are closed. */
   async during<Result>(task: Abortable, signal: AbortSignal | undefined, run: () => Promise<Result>): Promise<Result> {
-    this.checkOpen();
+    this.checkOpen(task.subject);
     signal?.throwIfAborted();
     const ignore = signal === undefined ? undefined : onAbort(signal, () => task.abort(signal.reason));
     this.#tasks.add(task);
@@ -87,7 +88,7 @@ export class Core {
 
   /** Sends a short command for the program; see Connections.request. Rejects with the error for the user. */
   async request(subject: Subject, key: string, args: Word[], once = false): Promise<unknown> {
-    this.checkOpen();
+    this.checkOpen(subject);
     try {
       return await this.connections.request(key, args, once);
     } catch (error) {
@@ -109,7 +110,7 @@ export class Core {
 
   async #close(timeoutMs: number): Promise<void> {
     for (const task of this.#tasks) {
-      task.abort(new Closed());
+      task.abort(new Closed(task.subject));
     }
     const work = [...this.#background, ...[...this.#holds].map((keeper) => keeper.close())];
     // By the next iteration of the event loop, the requests that were given up have added their work or their holds.

@@ -40,7 +40,7 @@ export class NotAcquired extends LockError {
     const within = waitMs > 0 ? ` within ${secondsOf(waitMs)} s` : '';
     const held = holders.length > 0 ? `: held by ${listOf(holders.map(described))}` : '';
     const why = cause === undefined ? held : `: ${explained(cause)}`;
-    super('ETIMEDOUT', `${nameOfSubject(subject)} was not acquired${within}${why}`, cause === undefined ? {} : { cause });
+    super('ETIMEDOUT', `${nameOfSubject(subject)} was not acquired${within}${why}`, cause === undefined ? {} : { cause: typed(subject, cause) });
     this.keys = subject.keys;
     this.waitMs = waitMs;
     this.holders = holders;
@@ -70,17 +70,23 @@ export class NoReplicas extends LockError {}
 /** Any other error reply of the server; `code` is its first word, such as `WRONGTYPE` or `NOPERM`. */
 export class Refused extends LockError {}
 
+/** The server has not loaded the module; the text has its address. */
+export class ModuleMissing extends Refused {}
+
 /** The locks of this client have been closed. */
 export class Closed extends LockError {
-  constructor() {
-    super('CLOSED', 'these Locks are closed');
+  constructor(subject: Subject) {
+    super('CLOSED', `${nameOfSubject(subject)}: these Locks are closed`);
   }
 }
 
 // Literal names, because minifiers rename classes.
-for (const [name, type] of Object.entries({ LockError, NotAcquired, NotHeld, Deadlock, NoReplicas, Refused, Closed })) {
+for (const [name, type] of Object.entries({ LockError, NotAcquired, NotHeld, Deadlock, NoReplicas, Refused, ModuleMissing, Closed })) {
   type.prototype.name = name;
 }
+
+/** The reason why connections end when their Locks are closed. Users get the result of `typed`. */
+export const CLOSED = new LockError('CLOSED', 'these Locks are closed');
 
 /** An error reply, as an adapter passes it to the core. Users get the result of `typed`. */
 export class ServerError extends Error {
@@ -131,33 +137,34 @@ export function isNotHeld(error: unknown): boolean {
   return error instanceof ServerError && error.code === 'NOTHELD';
 }
 
-/**
- * The error for the user: an error reply as one of the classes above, any other error unchanged. `isOfKey`: the reply is
- * about the key of the subject.
- */
-export function typed(subject: Subject, error: unknown, isOfKey = true): unknown {
+/** Whether the server does not know the module's commands. LOCK.GUARD passes on the error of a command of the user's. */
+export function isModuleMissing(error: unknown): boolean {
+  return error instanceof ServerError && /^ERR unknown command .(LOCK|LATCH|DELAY)\./.test(error.message);
+}
+
+/** The error for the user: an error reply as one of the classes above, any other error unchanged. */
+export function typed(subject: Subject, error: unknown): unknown {
+  if (error === CLOSED) {
+    return new Closed(subject);
+  }
   if (!(error instanceof ServerError)) {
     return error;
   }
-  const options = { cause: error.cause };
-  switch (error.code) {
+  const { code, message, cause } = error;
+  const named = (text: string): [string, string, ErrorOptions] => [code, `${nameOfSubject(subject)}: ${text}`, { cause }];
+  if (isModuleMissing(error)) {
+    return new ModuleMissing(...named(`unknown command: is lock.so loaded on ${addressOf(error)}?`));
+  }
+  switch (code) {
     case 'NOTHELD':
-      return new NotHeld(subject, '', options);
+      return new NotHeld(subject, '', { cause });
     case 'DEADLOCK':
-      return new Deadlock('DEADLOCK', error.message, options);
+      return new Deadlock(...named(message));
     case 'NOREPLICAS':
-      return new NoReplicas('NOREPLICAS', error.message, options);
+      return new NoReplicas(...named(message));
     default:
-      return new Refused(error.code, hinted(isOfKey ? subject : null, error), options);
+      return new Refused(...named(message));
   }
-}
-
-function hinted(subject: Subject | null, error: ServerError): string {
-  const { message } = error;
-  if (error.code === 'WRONGTYPE' && subject !== null) {
-    return `${nameOfSubject(subject)}: ${message}`; // the server does not name the key
-  }
-  return message.startsWith('ERR unknown command') ? `unknown command: is lock.so loaded on ${addressOf(error)}?` : message;
 }
 
 /** The address of the server that an error is about. */

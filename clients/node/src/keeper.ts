@@ -305,12 +305,12 @@ export class Keeper implements Holding {
 
   guard(command: readonly string[]): Promise<unknown> {
     const args = guard(this.spec, this.owner, command);
-    return this.#ask(() => this.#connections.request(firstKey(this.spec), args, true), false);
+    return this.#ask(() => this.#connections.request(firstKey(this.spec), args, true));
   }
 
   /** Rejects with the error for the user, see typed; the reply NOTHELD means that the hold is lost. */
-  async #ask<Reply>(request: () => Promise<Reply>, isOfKey = true): Promise<Reply> {
-    this.core.checkOpen();
+  async #ask<Reply>(request: () => Promise<Reply>): Promise<Reply> {
+    this.core.checkOpen(this.spec);
     if (this.#end.hasEnded) {
       throw this.notHeld();
     }
@@ -321,7 +321,7 @@ export class Keeper implements Holding {
         this.#lose('the server reported its loss');
         throw this.notHeld();
       }
-      throw typed(this.spec, error, isOfKey);
+      throw typed(this.spec, error);
     }
   }
 

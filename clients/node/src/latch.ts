@@ -3,7 +3,6 @@ import { checkCount, checkDelay, checkKey, checkOptions, checkPositive } from '.
 import type { Line } from './connections.js';
 import type { Core } from './core.js';
 import type { Subject } from './errors.js';
-import type { Deadline } from './time.js';
 import { Waiting } from './waiting.js';
 
 /** A latch: any number of clients wait until it has been counted down. One that was not set is open. */
@@ -72,10 +71,7 @@ class LatchWait extends Waiting<boolean> {
     return true;
   }
 
-  protected async timedOut({ waitMs }: Deadline, _work: Promise<void>, cause: unknown): Promise<boolean> {
-    if (waitMs === 0 && cause !== undefined) {
-      throw cause;
-    }
+  protected async timedOut(): Promise<boolean> {
     return false;
   }
 

@@ -254,13 +254,13 @@ interface Round {
 
 /** A wait for a RedLock. */
 class Request {
-  readonly #subject: Subject;
+  readonly subject: Subject;
   readonly #seats: readonly Seat[];
   readonly #leaseMs: number;
   readonly #stop = new Ending();
 
   constructor(subject: Subject, seats: readonly Seat[], leaseMs: number) {
-    this.#subject = subject;
+    this.subject = subject;
     this.#seats = seats;
     this.#leaseMs = leaseMs;
   }
@@ -285,17 +285,17 @@ class Request {
         throw this.#stop.reason;
       }
       if (this.#seats.length - round.refusals.length < majority) {
-        throw typed(this.#subject, round.refusals[0]);
+        throw typed(this.subject, round.refusals[0]);
       }
       const silent = round.replies < majority;
       const cause = silent ? (round.error ?? this.#seats[0]!.core.connections.timeoutError('reply from', connectTimeoutMs)) : undefined;
       replied = silent ? replied : now();
       if (now() - replied >= connectTimeoutMs || (silent && deadline.waitMs === 0)) {
-        throw cause;
+        throw typed(this.subject, cause);
       }
       if (deadline.leftMs === 0) {
         const holders = named && !silent ? await this.#findHolders(deadline, round.taken) : [];
-        throw new NotAcquired(this.#subject, deadline.waitMs, holders, cause);
+        throw new NotAcquired(this.subject, deadline.waitMs, holders, cause);
       }
       const [least, most] = PAUSE_MS;
       const pause = new Pauses(Infinity, least + Math.random() * (most - least));
@@ -371,7 +371,7 @@ class Request {
     const isGranted = () => tokens.length >= majorityOf(seats);
     await unless(this.#stop.signal, settled(requests, limit, isGranted)).catch(() => {});
     if (isGranted() && now() < endOf(sent, leaseMs) && !this.#stop.hasEnded && !errors.some(isUnfit)) {
-      return new RedLockKeeper(this.#subject, seats, owner, Math.max(...tokens), leaseMs, sent);
+      return new RedLockKeeper(this.subject, seats, owner, Math.max(...tokens), leaseMs, sent);
     }
     isReleased = true;
     await releaseAll(seats, owner, leaseMs, this.#limit(deadline));

@@ -1,5 +1,5 @@
 import { REDIRECTIONS, REPLY_MS, type Connections, type Line } from './connections.js';
-import { addressOf, endsConnection, isTransient, located, nameOfSubject, ServerError, typed, type Subject } from './errors.js';
+import { endsConnection, isTransient, nameOfSubject, ServerError, typed, type Subject } from './errors.js';
 import { after, atMost, Ending, now, Pauses, unless, type Deadline } from './time.js';
 
 /** How long a caller waits at most while its aborted request is given up, in ms; then this continues in the background. */
@@ -71,7 +71,7 @@ export abstract class Waiting<Result> {
 
   /**
    * The result of a wait that has timed out, or its error is thrown; `work` gives the request up. `cause`: the library's
-   * error, if the last event was one.
+   * error, if the last event was one; a try rejects with it.
    */
   protected abstract timedOut(deadline: Deadline, work: Promise<void>, cause: unknown): Promise<Result>;
 
@@ -80,6 +80,10 @@ export abstract class Waiting<Result> {
 
   /** The reply is not awaited any more. */
   protected abstract leave(line: Line, pending: Promise<unknown>): void;
+
+  get subject(): Subject {
+    return this.#request.subject;
+  }
 
   /** It was given up by abort() from outside, not because it timed out. */
   get aborted(): boolean {
@@ -117,10 +121,14 @@ export abstract class Waiting<Result> {
         this.#background(work);
       }
       if (error === UNCONNECTED) {
-        throw this.#last ?? this.connections.timeoutError('connection to', connectTimeoutMs);
+        throw typed(subject, this.#last) ?? this.connections.timeoutError('connection to', connectTimeoutMs);
       }
       if (timedOut) {
-        return await this.timedOut(deadline, work, this.#last ?? this.#silence(waitMs));
+        const cause = this.#last ?? this.#silence(waitMs);
+        if (cause !== undefined && waitMs === 0) {
+          throw typed(subject, cause);
+        }
+        return await this.timedOut(deadline, work, cause);
       }
       await atMost(Math.min(GIVING_UP_MS, deadline.leftMs), work);
       throw typed(subject, error);
@@ -229,7 +237,7 @@ export abstract class Waiting<Result> {
     const replied = error instanceof ServerError;
     // The end of a blocking call that this closed itself says nothing about the server.
     const elsewhere = line !== undefined && !(atMaxBlock && !replied) && this.connections.failed(this.#request.key, line, error);
-    this.#last = located(typed(this.#request.subject, error), addressOf(error));
+    this.#last = error;
     if (this.pending !== null) {
       this.pending = null;
       if (isTransient(error) && this.doubt !== 'cut') {
@@ -248,7 +256,7 @@ export abstract class Waiting<Result> {
     }
     // One lost connection is no outage yet.
     if (endsConnection(error) && !stale && (++this.#failures > 1 || line === undefined)) {
-      this.connections.warnOfOutage(nameOfSubject(this.#request.subject), error);
+      this.connections.warnOfOutage(nameOfSubject(this.subject), error);
     }
     return stale ? 'next' : 'pause';
   }

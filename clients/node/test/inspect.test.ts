@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 
-import { NotAcquired, NotHeld, Refused, type Hold } from '../src/index.js';
+import { ModuleMissing, NotAcquired, NotHeld, Refused, type Hold } from '../src/index.js';
 import { Locks } from '../src/locks.js';
 import { Fake, never, until } from './fake.js';
 import { LIBRARIES } from './libraries.js';
@@ -52,7 +52,8 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     assert.equal(await hold.guard('SET', '{g}v', 1), 'OK');
     assert.equal(await hold.guard('INCR', '{g}v'), 2);
     assert.equal(await hold.guard('GET', '{g}none'), null);
-    await assert.rejects(hold.guard('LPUSH', '{g}v', 'x'), (error) => error instanceof Refused && /^WRONGTYPE /.test(error.message));
+    await assert.rejects(hold.guard('LPUSH', '{g}v', 'x'), (error) => error instanceof Refused && /^multi-key lock "{g}a", "{g}b": WRONGTYPE /.test(error.message));
+    await assert.rejects(hold.guard('NOSUCH'), (error) => error instanceof Refused && !(error instanceof ModuleMissing));
     await server.ask.call('LOCK.FORCE', '{g}a');
     await assert.rejects(hold.guard('INCR', '{g}v'), NotHeld);
     assert.equal(hold.isLost, true);

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
 import { createClient } from 'redis';
 
-import { NotAcquired, NotHeld, Refused, type Hold, type Locks } from '../src/index.js';
+import { ModuleMissing, NotAcquired, NotHeld, type Hold, type Locks } from '../src/index.js';
 import { locks as ioredisLocks } from '../src/ioredis.js';
 import { locks as nodeRedisLocks } from '../src/node-redis.js';
 import { block } from './fake.js';
@@ -123,11 +123,24 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await Promise.all([one.close(), other.close()]);
   });
 
-  test(`${name}: a server without the module: the error says so`, async () => {
+  test(`${name}: a server without the module: the error says so, whatever is used`, async () => {
     const plain = await TestServer.start({ module: false });
     const locks = library(plain.port);
-    const message = `unknown command: is lock.so loaded on 127.0.0.1:${plain.port}?`;
-    await assert.rejects(locks.lock('k').acquire(), (error) => error instanceof Refused && error.message === message);
+    const missing = (of: string, use: Promise<unknown>) => {
+      const message = `${of}: unknown command: is lock.so loaded on 127.0.0.1:${plain.port}?`;
+      return assert.rejects(use, (error) => error instanceof ModuleMissing && error.code === 'ERR' && error.message === message);
+    };
+    await missing('lock "k"', locks.lock('k').acquire());
+    await missing('lock "k"', locks.lock('k').info());
+    await missing('lock "k"', locks.lock('k').force());
+    await missing('semaphore "k"', locks.semaphore('k', 2).locked());
+    await missing('latch "k"', locks.latch('k').set(1));
+    await missing('latch "k"', locks.latch('k').countDown());
+    await missing('latch "k"', locks.latch('k').wait());
+    await missing('delayed queue "k"', locks.delayedQueue('k').push('v', 1));
+    await missing('delayed queue "k"', locks.delayedQueue('k').list());
+    await plain.ask.rpush('k', 'v');
+    await missing('delayed queue "k"', locks.delayedQueue('k').consume(() => {}));
     await locks.close();
     await plain.stop();
   });
