@@ -89,10 +89,13 @@ export function checkOptions<Options extends object>(options: Options, names: Na
   }
 }
 
-/** Throws unless `value` is a number of ms that is greater than 0; the server counts whole ones. */
+/** Throws unless `value` is a number of ms, of which the server counts whole ones: 1 ms is the shortest time. */
 export function checkPositive(name: string, value: number): void {
   if (typeof value !== 'number' || !(value > 0)) {
     throw new RangeError(`${name} must be greater than 0, not ${String(value)}`);
+  }
+  if (value < 1) {
+    throw new RangeError(`${name} must be at least 1 ms, not ${value}`);
   }
   if (!Number.isSafeInteger(value)) {
     throw new RangeError(`${name} must be a whole number, not ${value}`);

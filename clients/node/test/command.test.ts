@@ -97,6 +97,7 @@ test('settings that are always invalid are refused at once', () => {
   const refuses = (message: string, ...args: Parameters<typeof specOf>) => assert.throws(() => specOf(...args), { message });
   refuses('leaseMs must be greater than 0, not 0', 'lock', ['k'], { leaseMs: 0 });
   refuses('leaseMs must be greater than 0, not NaN', 'lock', ['k'], { leaseMs: Number.NaN });
+  refuses('leaseMs must be at least 1 ms, not 0.5', 'lock', ['k'], { leaseMs: 0.5 });
   refuses('leaseMs must be a whole number, not 1.5', 'lock', ['k'], { leaseMs: 1.5 });
   refuses('limit must be at least 1, not 0', 'semaphore', ['k'], {}, 0);
   refuses('permits must be from 1 to the limit of 3, not 4', 'semaphore', ['k'], { permits: 4 }, 3);
