@@ -66,8 +66,8 @@ const NO_TOKEN: Partial<Record<Kind, string>> = {
 /** The names of all options; the compiler finds one that is missing. */
 export type Names<Options> = Record<keyof Options, true>;
 
-/** The options of locks and semaphores. */
-export const LOCK_OPTIONS: Names<SemaphoreOptions> = {
+/** The options of locks. */
+export const LOCK_OPTIONS: Names<LockOptions> = {
   leaseMs: true,
   session: true,
   fenced: true,
@@ -75,8 +75,9 @@ export const LOCK_OPTIONS: Names<SemaphoreOptions> = {
   renew: true,
   watch: true,
   reentrant: true,
-  permits: true,
 };
+
+const SEMAPHORE_OPTIONS: Names<SemaphoreOptions> = { ...LOCK_OPTIONS, permits: true };
 
 /** Throws for an option that does not exist: if it is only misspelled, the program relies on it. */
 export function checkOptions<Options extends object>(options: Options, names: Names<Options>): void {
@@ -141,14 +142,7 @@ function checkKeys(kind: Kind, keys: readonly string[]): void {
   }
 }
 
-/** Throws for permits that the kind does not have. */
-function checkPermits(kind: Kind, permits: number | undefined, limit: number): void {
-  if (kind !== 'semaphore') {
-    if (permits !== undefined) {
-      throw new TypeError('permits: only a semaphore has permits');
-    }
-    return;
-  }
+function checkPermits(permits: number | undefined, limit: number): void {
   checkCount('limit', limit);
   if (permits !== undefined && !(Number.isSafeInteger(permits) && permits >= 1 && permits <= limit)) {
     throw new RangeError(`permits must be from 1 to the limit of ${limit}, not ${String(permits)}`);
@@ -160,18 +154,24 @@ function checkPermits(kind: Kind, permits: number | undefined, limit: number): v
  * always invalid, with the option's name.
  */
 export function specOf(kind: Kind, keys: readonly string[], options: SemaphoreOptions, limit = 1, prefix = '', modes?: Mode[]): Spec {
-  checkOptions(options, LOCK_OPTIONS);
+  const isSemaphore = kind === 'semaphore';
+  if (!isSemaphore && options?.permits !== undefined) {
+    throw new TypeError('permits: only a semaphore has permits');
+  }
+  checkOptions(options, isSemaphore ? SEMAPHORE_OPTIONS : LOCK_OPTIONS);
   const { leaseMs = 30_000, permits, fenced, replicas, renew = true, reentrant } = options;
   checkKeys(kind, keys);
   checkPositive('leaseMs', leaseMs);
-  checkPermits(kind, permits, limit);
+  if (isSemaphore) {
+    checkPermits(permits, limit);
+  }
   if (modes !== undefined && kind !== 'multi') {
     throw new TypeError(`keys: a ${NAMES[kind]} has no { read, write }`);
   }
   if (fenced && NO_TOKEN[kind] !== undefined) {
     throw new TypeError(`fenced: ${NO_TOKEN[kind]} has no fencing token`);
   }
-  if (reentrant && kind === 'semaphore') {
+  if (reentrant && isSemaphore) {
     throw new TypeError('reentrant: a semaphore cannot be entered again');
   }
   if (replicas !== undefined) {

@@ -16,8 +16,7 @@ export interface WithLockOptions extends LockOptions, WaitOptions {
   kind?: Exclude<Kind, 'semaphore'> | undefined;
 }
 
-const { permits: _, ...OPTIONS } = LOCK_OPTIONS;
-const WITH_LOCK_OPTIONS: Names<WithLockOptions> = { ...OPTIONS, ...WAIT_OPTIONS, kind: true };
+const WITH_LOCK_OPTIONS: Names<WithLockOptions> = { ...LOCK_OPTIONS, ...WAIT_OPTIONS, kind: true };
 
 /** The arguments of withLock. `options.kind` of a list of keys can only be `multi`. */
 export type WithLock<T> = [keys: string | MultiKeys, body: (hold: Hold) => Promise<T> | T, options?: WithLockOptions];

@@ -102,6 +102,10 @@ test('settings that are always invalid are refused at once', () => {
   refuses('limit must be at least 1, not 0', 'semaphore', ['k'], {}, 0);
   refuses('permits must be from 1 to the limit of 3, not 4', 'semaphore', ['k'], { permits: 4 }, 3);
   refuses('permits: only a semaphore has permits', 'lock', ['k'], { permits: 1 });
+  const lockOptions = 'leaseMs, session, fenced, replicas, renew, watch, reentrant';
+  refuses(`wait: there is no such option here, only ${lockOptions}`, 'lock', ['k'], { wait: 1 } as never);
+  refuses(`wait: there is no such option here, only ${lockOptions}, permits`, 'semaphore', ['k'], { wait: 1 } as never);
+  refuses('options must be an object, not null', 'lock', ['k'], null as never);
   refuses('fenced: a read lock has no fencing token', 'read', ['k'], { fenced: true });
   refuses('replicas must be at least 1, not 0', 'lock', ['k'], { replicas: { count: 0, ms: 1 } });
   refuses('replicas: the time must be greater than 0, not 0', 'lock', ['k'], { replicas: { count: 1, ms: 0 } });
