@@ -69,10 +69,13 @@ test('a RedLock that is refused, or cannot be acquired, is named, once', async (
   const all = [1, 2, 3].map((at) => new Locks(Object.assign(new Fake(answer), { name: `server${at}:6379` })));
   const lock = new RedLock(all).lock('k', { leaseMs: 400 });
   await assert.rejects(lock.acquire(), { name: 'Refused', code: 'WRONGTYPE', message: 'RedLock "k": WRONGTYPE no lock' });
+  reply = "ERR unknown command 'LOCK.ACQUIRE'";
+  const text = 'RedLock "k": unknown command: is lock.so loaded on server:6379?';
+  await assert.rejects(lock.acquire(), (error) => error instanceof ModuleMissing && error.message === text);
   reply = 'LOADING the dataset';
   await assert.rejects(lock.acquire({ waitMs: 0 }), { name: 'Refused', code: 'LOADING', message: 'RedLock "k": LOADING the dataset' });
-  const text = 'RedLock "k" was not acquired within 0.03 s: LOADING the dataset (server:6379)';
-  await assert.rejects(lock.acquire({ waitMs: 30 }), { name: 'NotAcquired', message: text });
+  const message = 'RedLock "k" was not acquired within 0.03 s: LOADING the dataset (server:6379)';
+  await assert.rejects(lock.acquire({ waitMs: 30 }), { name: 'NotAcquired', message });
   await Promise.all(all.map((locks) => locks.close()));
   await assert.rejects(lock.acquire(), { name: 'Closed', message: 'RedLock "k": these Locks are closed' });
 });
