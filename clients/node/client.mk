@@ -16,14 +16,21 @@ client-node: ## build the Node package and its runner
 
 NODE_LIBRARY_TESTS = libraries outage sentinel inspect queue
 
+# A program must compile in each way in which TypeScript finds the types of an installed package.
+NODE_RESOLUTIONS = nodenext/nodenext bundler/es2022 node10/commonjs
+
 # With older libraries, only the tests of what depends on them; and a program must compile with their types, all of them.
 test-client-node: client-node $(MODULE) ## run the Node package's own tests (SERVER=redis-server)
 	@set -e; for libraries in oldest middle; do cd $(CURDIR)/$(NODE_BUILD)/$$libraries; \
 	    cmp -s package-lock.json node_modules/.lock || \
 	        { npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.lock; }; \
 	    rm -rf dist && cp -R ../dist . && cp ../test/consumer.ts dist/test && rm dist/test/consumer.d.ts; \
-	    ../node_modules/.bin/tsc --ignoreConfig --noEmit --strict --target es2022 --lib es2023,esnext.disposable --module nodenext \
-	        --typeRoots ../node_modules/@types --types node dist/test/consumer.ts; \
+	    mkdir -p node_modules/lock-so && cp ../package.json node_modules/lock-so && ln -sfn ../../dist node_modules/lock-so/dist; \
+	    for way in $(NODE_RESOLUTIONS); do \
+	        node_modules/.bin/tsc --noEmit --strict --target es2022 --lib es2023,esnext.disposable --esModuleInterop \
+	            --moduleResolution $${way%/*} --module $${way#*/} --typeRoots ../node_modules/@types --types node dist/test/consumer.ts; \
+	    done; \
+	    node -e "require('lock-so/ioredis'), require('lock-so/node-redis')"; \
 	    MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) node --test $(NODE_LIBRARY_TESTS:%=dist/test/%.test.js); \
 	done
 	@cd $(NODE_BUILD) && MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) PAGE=$(CURDIR)/docs/clients/node.md npm test --silent

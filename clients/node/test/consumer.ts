@@ -2,14 +2,21 @@
 import Redis, { Cluster } from 'ioredis'; // its first versions have no other name for Redis
 import { createClient, createCluster } from 'redis';
 
-import { locks as ioredisLocks, withLock, type Hold } from '../src/ioredis.js';
-import { locks as nodeRedisLocks, NotAcquired } from '../src/node-redis.js';
+import { locks as ioredisLocks, withLock, type Hold } from 'lock-so/ioredis';
+import { locks as nodeRedisLocks, NotAcquired } from 'lock-so/node-redis';
 
 export const all = [
   ioredisLocks(new Redis({ lazyConnect: true })),
   ioredisLocks(new Cluster([], { lazyConnect: true })),
   nodeRedisLocks(createClient(), { maxBlockMs: 1_000 }),
   nodeRedisLocks(createCluster({ rootNodes: [] })),
+];
+
+export const wrong = [
+  // @ts-expect-error: the client of the other library
+  () => ioredisLocks(createClient()),
+  // @ts-expect-error: the client of the other library
+  () => nodeRedisLocks(new Redis({ lazyConnect: true })),
 ];
 
 export async function work(redis: Redis): Promise<number | null> {
