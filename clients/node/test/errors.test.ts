@@ -60,6 +60,7 @@ test('an error of what is done under a lock names it; an unknown command of the 
   await assert.rejects(hold.guard('X'), (error) => error instanceof Refused && !(error instanceof ModuleMissing) && error.message === message);
   await assert.rejects(hold.renew(), { name: 'Refused', message: `lock "k": NOPERM 'X'` });
   await assert.rejects(hold.release(), { name: 'Refused', message: `lock "k": NOPERM 'X'` });
+  await assert.rejects(hold.release(), { name: 'NotHeld', keys: ['k'], message: 'lock "k" is not held: it was released before' });
   await locks.close();
 });
 
