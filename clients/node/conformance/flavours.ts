@@ -1,4 +1,4 @@
-import { Cluster, Redis } from 'ioredis';
+import Redis, { Cluster } from 'ioredis'; // its first versions have no other name for Redis
 import { createClient, createCluster, createSentinel } from 'redis';
 
 import type { Locks, Settings } from '../src/index.js';
@@ -72,7 +72,9 @@ interface NodeRedis {
   on(event: 'error', listener: (error: unknown) => void): unknown;
   connect(): Promise<unknown>;
   duplicate(): unknown;
-  destroy(): unknown;
+  destroy?(): unknown;
+  /** Instead of destroy() in node-redis 4. */
+  disconnect?(): unknown;
 }
 
 /** Connects a client of node-redis. Each kind of client has a different way to send commands. */
@@ -92,7 +94,7 @@ async function connected<Client extends NodeRedis>(
       await connected();
       return command(client, key, args);
     },
-    close: async () => void (await client.destroy()),
+    close: async () => void (await (client.destroy ? client.destroy() : client.disconnect?.())),
   };
 }
 
