@@ -150,18 +150,19 @@ final class Connections
         }
     }
 
-    /** Sends a short command, which has PATIENCE seconds in all. With `$once` as in call. */
-    public function request(string $key, array $words, bool $once = false): mixed
+    /** Sends a short command, which has PATIENCE seconds in all. With `$once` as in call, and `$named` as in within. */
+    public function request(string $key, array $words, bool $once = false, ?string $named = null): mixed
     {
         $until = min($this->deadline, Clock::now() + self::PATIENCE);
-        return $this->within($until, fn () => $this->call($key, fn () => [$words, $this->patience()], $until, once: $once));
+        $call = fn () => $this->call($key, fn () => [$words, $this->patience()], $until, once: $once);
+        return $this->within($until, $call, $named);
     }
 
     /**
      * Sends a command that waits until `$until` (by Clock), in calls that block for `$maxBlock` seconds at most. Returns its
-     * first reply that is not null, and null if there is none. `$outage` logs the outages.
+     * first reply that is not null, and null if there is none. `$named` as in within; `$outage` logs the outages.
      */
-    public function await(string $key, array $words, float $until, ?Outage $outage = null): mixed
+    public function await(string $key, array $words, float $until, string $named, ?Outage $outage = null): mixed
     {
         $blocking = function () use ($words, $until): array {
             $block = min($this->maxBlock, $until - Clock::now());
@@ -173,7 +174,7 @@ final class Connections
                 $outage?->end();
             } while ($reply === null && Clock::now() < $until);
             return $reply;
-        });
+        }, $named);
     }
 
     /** The slot of a key; 0 outside of a cluster. */
@@ -300,13 +301,18 @@ final class Connections
         $this->forget();
     }
 
-    /** Calls `$work`, in which connecting and each reply may take until `$deadline` (by Clock) at most. */
-    public function within(float $deadline, Closure $work): mixed
+    /**
+     * Calls `$work`, in which connecting and each reply may take until `$deadline` (by Clock) at most. `$named` is what its
+     * errors concern.
+     */
+    public function within(float $deadline, Closure $work, ?string $named = null): mixed
     {
         $outer = $this->deadline;
         $this->deadline = min($outer, $deadline);
         try {
             return $work();
+        } catch (LockError $error) {
+            throw $named === null ? $error : $error->about($named);
         } finally {
             $this->deadline = $outer;
         }

@@ -36,6 +36,7 @@ final class Consumer
     public function __construct(
         private Connections $connections,
         private string $list,
+        private string $named,
         private Closure $handler,
         private float $timeout,
         private int $maxTries,
@@ -44,7 +45,7 @@ final class Consumer
         $tagged = Slot::tag($list) === null ? '{' . $list . '}' : $list;
         $this->taken = "$tagged:taken";
         $this->failed = "$tagged:failed";
-        $this->outage = new Outage($connections, "queue \"$list\"", 'the consumer');
+        $this->outage = new Outage($connections, $named, 'the consumer');
         $this->began = Clock::now();
     }
 
@@ -68,7 +69,7 @@ final class Consumer
             $this->outage->failed($error);
         } catch (LockError $error) {
             $passes = $error instanceof Refused && $error->isTransient() || in_array($error->reason, self::PASSING, true);
-            $passes || throw $error;
+            $passes || throw $error->about($this->named);
             // If it was a claim, the element will be found by a sweep.
             $this->warn("{$error->getMessage()}; the consumer goes on");
             Clock::sleep(min($this->backoff, self::LOOK));
@@ -183,7 +184,7 @@ final class Consumer
 
     private function warn(string $text): void
     {
-        error_log("queue \"$this->list\": $text");
+        error_log("$this->named: $text");
     }
 
     private static function newClaim(): string

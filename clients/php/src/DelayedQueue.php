@@ -10,9 +10,12 @@ use RedisException;
 /** A list to which the server pushes values after a delay. Except for consume, what it does takes 2 seconds at most. */
 final class DelayedQueue
 {
+    private string $named;
+
     /** @internal */
     public function __construct(private Connections $connections, public readonly string $list)
     {
+        $this->named = "queue \"$list\"";
     }
 
     /**
@@ -28,7 +31,7 @@ final class DelayedQueue
         $id !== '' || throw new InvalidArgumentException('id must not be empty');
         !Consumer::isTried($value) || throw new InvalidArgumentException('value must not begin like one that was tried before');
         $words = ['DELAY.PUSH', $this->list, $id ?? '*', (int) ceil($delay * 1000), $value];
-        return $this->connections->request($this->list, $words, once: $id === null);
+        return $this->connections->request($this->list, $words, once: $id === null, named: $this->named);
     }
 
     /**
@@ -40,7 +43,7 @@ final class DelayedQueue
      */
     public function cancel(string $id): bool
     {
-        return $this->connections->request($this->list, ['DELAY.CANCEL', $this->list, $id]) === 1;
+        return $this->connections->request($this->list, ['DELAY.CANCEL', $this->list, $id], named: $this->named) === 1;
     }
 
     /**
@@ -55,7 +58,7 @@ final class DelayedQueue
         $count === null || $count >= 0 || throw new InvalidArgumentException("count must not be negative, not $count");
         $words = ['DELAY.LIST', $this->list, ...($count === null ? [] : ['COUNT', $count])];
         $entry = fn (array $one): array => ['id' => $one[0], 'left' => $one[1] / 1000, 'value' => $one[2]];
-        return array_map($entry, $this->connections->request($this->list, $words));
+        return array_map($entry, $this->connections->request($this->list, $words, named: $this->named));
     }
 
     /**
@@ -80,7 +83,7 @@ final class DelayedQueue
         Lock::checkPositive('timeout', $timeout);
         Lock::checkPositive('backoff', $backoff);
         $maxTries >= 1 || throw new InvalidArgumentException("maxTries must be at least 1, not $maxTries");
-        $consumer = new Consumer($this->connections, $this->list, $handler(...), $timeout, $maxTries, $backoff);
+        $consumer = new Consumer($this->connections, $this->list, $this->named, $handler(...), $timeout, $maxTries, $backoff);
         while ($stop === null || !$stop()) {
             $consumer->step();
         }

@@ -166,8 +166,8 @@ final class Hold
         try {
             $this->ended !== null || $this->isInherited() || $this->end($patience);
         } catch (LockError | RedisException $trouble) {
-            $text = $trouble instanceof NotHeld ? '' : "{$this->grant->lock->named()} was not released: ";
-            error_log($text . $trouble->getMessage());
+            $text = $trouble instanceof LockError ? $trouble->getMessage() : "{$this->grant->lock->named()}: {$trouble->getMessage()}";
+            error_log($text . ($trouble instanceof NotHeld ? '' : '; it was not released'));
         }
     }
 

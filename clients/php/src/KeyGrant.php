@@ -97,7 +97,7 @@ final class KeyGrant extends Grant
     {
         $key ??= $this->lock->keys[0];
         $until = Clock::now() + ($seconds ?? INF);
-        return $this->connections->await($key, ['LOCK.WATCH', $key, $this->owner], $until) === true;
+        return $this->connections->await($key, ['LOCK.WATCH', $key, $this->owner], $until, $this->lock->named()) === true;
     }
 
     public function guard(array $words): mixed
@@ -105,7 +105,8 @@ final class KeyGrant extends Grant
         !$this->isLost(query: false) || throw $this->loss();
         $key = $this->lock->keys[0];
         try {
-            return $this->connections->request($key, ['LOCK.GUARD', $key, $this->owner, ...$words], once: true);
+            $words = ['LOCK.GUARD', $key, $this->owner, ...$words];
+            return $this->connections->request($key, $words, once: true, named: $this->lock->named());
         } catch (NotHeld $error) {
             $this->lost = true;
             throw $this->notHeld(self::REPORTED, $error);
@@ -223,6 +224,6 @@ final class KeyGrant extends Grant
             fn () => [is_array($words) ? $words : $words(), $this->connections->patience(Connections::PATIENCE + $more)],
             $until,
             $this->isInherited() ? null : $this->binding,
-        ));
+        ), $this->lock->named());
     }
 }

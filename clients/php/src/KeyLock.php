@@ -122,8 +122,10 @@ final class KeyLock extends Lock
             $unsure = $doubt || $this->connections->unsure;
             $passes = $error instanceof RedisException || $error instanceof Refused && $error->isTransient();
             // A try without a reply throws the error itself: null only means that it is held.
-            $timedOut = $passes && $wait > 0 && Clock::now() >= $until;
-            throw $timedOut ? NotAcquired::within($this, $wait, [], $error) : $error;
+            if ($passes && $wait > 0 && Clock::now() >= $until) {
+                throw NotAcquired::within($this, $wait, [], $error);
+            }
+            throw $error instanceof LockError ? $error->about($this->named()) : $error;
         } finally {
             $this->connections->deadline = $outer;
             if ($unsure && $sent !== null) {
@@ -250,6 +252,7 @@ final class KeyLock extends Lock
     /** What `$ask` returns for each key; all of them within the time of a short request. */
     private function each(Closure $ask): array
     {
-        return $this->connections->within(Clock::now() + Connections::PATIENCE, fn () => array_map($ask, $this->keys));
+        $until = Clock::now() + Connections::PATIENCE;
+        return $this->connections->within($until, fn () => array_map($ask, $this->keys), $this->named());
     }
 }

@@ -13,9 +13,12 @@ use RedisException;
  */
 final class Latch
 {
+    private string $named;
+
     /** @internal */
     public function __construct(private Connections $connections, public readonly string $key)
     {
+        $this->named = "latch \"$key\"";
     }
 
     /**
@@ -30,7 +33,7 @@ final class Latch
         $count >= 0 || throw new InvalidArgumentException("count must not be negative, not $count");
         $lease === null || Lock::checkPositive('lease', $lease);
         $expiry = $lease === null ? [] : ['PX', Clock::milliseconds($lease)];
-        $this->connections->request($this->key, ['LATCH.SET', $this->key, $count, ...$expiry], once: true);
+        $this->connections->request($this->key, ['LATCH.SET', $this->key, $count, ...$expiry], once: true, named: $this->named);
     }
 
     /**
@@ -43,7 +46,7 @@ final class Latch
     public function countDown(int $by = 1): int
     {
         $by >= 1 || throw new InvalidArgumentException("by must be at least 1, not $by");
-        return $this->connections->request($this->key, ['LATCH.DOWN', $this->key, $by], once: true);
+        return $this->connections->request($this->key, ['LATCH.DOWN', $this->key, $by], once: true, named: $this->named);
     }
 
     /**
@@ -54,7 +57,7 @@ final class Latch
      */
     public function count(): int
     {
-        return max(0, (int) $this->connections->request($this->key, ['GET', $this->key]));
+        return max(0, (int) $this->connections->request($this->key, ['GET', $this->key], named: $this->named));
     }
 
     /**
@@ -68,9 +71,9 @@ final class Latch
     {
         Lock::checkWait($wait);
         $until = Clock::now() + ($wait ?? INF);
-        $outage = new Outage($this->connections, "latch \"$this->key\"");
+        $outage = new Outage($this->connections, $this->named);
         try {
-            return $this->connections->await($this->key, ['LATCH.WAIT', $this->key], $until, $outage) === 1;
+            return $this->connections->await($this->key, ['LATCH.WAIT', $this->key], $until, $this->named, $outage) === 1;
         } catch (RedisException | Refused $error) {
             $passes = $error instanceof RedisException || $error->isTransient();
             return $passes && $this->connections->connected && $wait > 0 && Clock::now() >= $until ? false : throw $error;

@@ -28,16 +28,14 @@ abstract class Lock
      */
     public function acquire(?float $wait = null): Hold
     {
-        self::checkWait($wait);
-        return $this->attempt($wait, Clock::now() + ($wait ?? INF), true);
+        return $this->begin($wait, true);
     }
 
     /** The same as acquire, but returns null instead of throwing NotAcquired; without an argument it does not wait. */
     public function tryAcquire(?float $wait = 0.0): ?Hold
     {
-        self::checkWait($wait);
         try {
-            return $this->attempt($wait, Clock::now() + ($wait ?? INF), false);
+            return $this->begin($wait, false);
         } catch (NotAcquired) {
             return null;
         }
@@ -107,5 +105,15 @@ abstract class Lock
     public static function checkWait(?float $wait): void
     {
         $wait === null || $wait >= 0 || throw new InvalidArgumentException("wait must not be negative, not $wait");
+    }
+
+    private function begin(?float $wait, bool $named): Hold
+    {
+        self::checkWait($wait);
+        try {
+            return $this->attempt($wait, Clock::now() + ($wait ?? INF), $named);
+        } catch (LockError $error) {
+            throw $error->about($this->named());
+        }
     }
 }

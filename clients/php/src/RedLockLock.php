@@ -207,11 +207,14 @@ final class RedLockLock extends Lock
      */
     private function askMost(array $words): array
     {
-        $this->red->checkOpen();
-        $replies = $this->ask($words, Clock::now() + Connections::PATIENCE);
-        $this->checkServers();
-        $trouble = $this->trouble($replies);
-        return $trouble === null ? $replies : throw $trouble;
+        try {
+            $this->red->checkOpen();
+            $replies = $this->ask($words, Clock::now() + Connections::PATIENCE);
+            $this->checkServers();
+            return ($trouble = $this->trouble($replies)) === null ? $replies : throw $trouble;
+        } catch (LockError $error) {
+            throw $error->about($this->named());
+        }
     }
 
     /** Whether they are independent masters, as far as that is known. */

@@ -4,9 +4,15 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** The base class of a lock's errors. Connection errors are not among them: they are php-redis' own RedisException. */
+/**
+ * The base class of a lock's errors, whose texts name the lock. Connection errors are not among them: they are php-redis' own
+ * RedisException.
+ */
 class LockError extends \RuntimeException
 {
+    /** Whether the text names the lock. */
+    protected bool $isNamed = false;
+
     /** `$reason` is the error code of the server's reply, such as "NOTHELD"; empty without a reply. */
     public function __construct(string $message = '', int $code = 0, ?\Throwable $previous = null, public readonly string $reason = '')
     {
@@ -27,6 +33,14 @@ class LockError extends \RuntimeException
             default => new Refused($text, reason: $reason),
         };
     }
+
+    /** The same error, after the lock's name in its text. @internal */
+    public function about(string $named): self
+    {
+        $this->message = $this->isNamed ? $this->message : "$named: $this->message";
+        $this->isNamed = true;
+        return $this;
+    }
 }
 
 /**
@@ -35,6 +49,8 @@ class LockError extends \RuntimeException
  */
 final class NotAcquired extends LockError
 {
+    protected bool $isNamed = true;
+
     public function __construct(
         string $message = '',
         int $code = 0,
@@ -65,6 +81,7 @@ final class NotAcquired extends LockError
 /** The lock was lost before it was released or renewed, or was released before: another owner may hold it. */
 final class NotHeld extends LockError
 {
+    protected bool $isNamed = true;
 }
 
 /** The Locks were closed. */

@@ -4,10 +4,14 @@ declare(strict_types=1);
 
 namespace LockSo\Tests;
 
+use LockSo\Closed;
 use LockSo\Deadlock;
+use LockSo\LockError;
 use LockSo\Locks;
+use LockSo\ModuleMissing;
 use LockSo\NotAcquired;
 use LockSo\NotHeld;
+use LockSo\RedLock;
 use LockSo\Refused;
 use PHPUnit\Framework\TestCase;
 use Redis;
@@ -18,17 +22,17 @@ final class FakeServerTest extends TestCase
 {
     private const REFUSED = "-READONLY You can't write against a read only replica.\r\n";
 
-    private int $pid = 0;
+    /** @var list<int> */
+    private array $pids = [];
     private Redis $redis;
     /** @var resource */
     private mixed $reported;
 
     protected function tearDown(): void
     {
-        if ($this->pid !== 0) {
-            posix_kill($this->pid, SIGKILL);
-            pcntl_waitpid($this->pid, $status);
-            $this->pid = 0;
+        while ($pid = array_pop($this->pids)) {
+            posix_kill($pid, SIGKILL);
+            pcntl_waitpid($pid, $status);
         }
     }
 
@@ -40,8 +44,90 @@ final class FakeServerTest extends TestCase
             $lock->acquire();
             self::fail('it was refused');
         } catch (Deadlock $error) {
-            self::assertSame([$text, 'DEADLOCK'], [$error->getMessage(), $error->reason]);
+            self::assertSame(["lock \"k\": $text", 'DEADLOCK'], [$error->getMessage(), $error->reason]);
         }
+    }
+
+    /** What is used, how its errors name it, and the replies before the error. */
+    public function uses(): array
+    {
+        $held = [":1\r\n"];
+        return [
+            'lock' => [fn ($locks) => $locks->lock('k')->acquire(), 'lock "k"'],
+            'fair' => [fn ($locks) => $locks->fair('k')->tryAcquire(), 'fair lock "k"'],
+            'read' => [fn ($locks) => $locks->read('k')->run(fn () => null), 'read lock "k"'],
+            'write' => [fn ($locks) => $locks->write('k')->acquire(5.0), 'write lock "k"'],
+            'multi' => [fn ($locks) => $locks->multi(['k', 'l'])->acquire(), 'multi-key lock "k", "l"'],
+            'semaphore' => [fn ($locks) => $locks->semaphore('k', 3)->acquire(), 'semaphore "k"'],
+            'session' => [fn ($locks) => $locks->lock('k', session: true)->acquire(), 'lock "k"'],
+            'combine' => [fn ($locks) => Locks::combine($locks->write('l'), $locks->semaphore('k', 3))->acquire(), 'semaphore "k"'],
+            'locked' => [fn ($locks) => $locks->write('k')->locked(), 'write lock "k"'],
+            'info' => [fn ($locks) => $locks->multi(['k', 'l'])->info(), 'multi-key lock "k", "l"'],
+            'force' => [fn ($locks) => $locks->semaphore('k', 3)->force(), 'semaphore "k"'],
+            'renew' => [fn ($locks) => $locks->read('k')->acquire()->renew(), 'read lock "k"', $held],
+            'guard' => [fn ($locks) => $locks->write('k')->acquire()->guard('GET', 'x'), 'write lock "k"', $held],
+            'awaitLoss' => [fn ($locks) => $locks->lock('k')->acquire()->awaitLoss(5.0), 'lock "k"', $held],
+            'release' => [fn ($locks) => $locks->lock('k')->acquire()->release(), 'lock "k"', $held],
+            'latch set' => [fn ($locks) => $locks->latch('k')->set(1), 'latch "k"'],
+            'latch countDown' => [fn ($locks) => $locks->latch('k')->countDown(), 'latch "k"'],
+            'latch count' => [fn ($locks) => $locks->latch('k')->count(), 'latch "k"'],
+            'latch wait' => [fn ($locks) => $locks->latch('k')->wait(), 'latch "k"'],
+            'queue push' => [fn ($locks) => $locks->delayedQueue('k')->push('v', 1.0), 'queue "k"'],
+            'queue cancel' => [fn ($locks) => $locks->delayedQueue('k')->cancel('i'), 'queue "k"'],
+            'queue list' => [fn ($locks) => $locks->delayedQueue('k')->list(), 'queue "k"'],
+            'queue consume' => [fn ($locks) => $locks->delayedQueue('k')->consume(fn () => null), 'queue "k"', ["*0\r\n"]],
+        ];
+    }
+
+    /** @dataProvider uses */
+    public function testAnErrorNamesTheLock(callable $use, string $named, array $before = []): void
+    {
+        $log = ini_set('error_log', '/dev/null');
+        $missing = "-ERR unknown command 'x', with args beginning with: 'k'";
+        foreach ([$missing => ModuleMissing::class, '-WRONGTYPE it is a string' => Refused::class] as $reply => $class) {
+            $locks = $this->locks([...$before, ...array_fill(0, 4, "$reply\r\n")]);
+            $hint = "unknown command: is lock.so loaded on 127.0.0.1:{$this->redis->getPort()}?";
+            self::assertError($class, "$named: " . ($reply === $missing ? $hint : substr($reply, 1)), fn () => $use($locks));
+            $this->tearDown();
+        }
+        ini_set('error_log', $log);
+        $locks->close();
+        $named = str_contains($this->dataName(), 'combine') ? "$named and write lock \"l\"" : $named;
+        self::assertError(Closed::class, "$named: these Locks are closed", fn () => $use($locks));
+    }
+
+    public function testAnErrorNamesTheRedLock(): void
+    {
+        $missing = array_fill(0, 20, "-ERR unknown command 'x'\r\n");
+        $all = [$this->locks($missing), $this->locks($missing), $this->locks($missing)];
+        $red = new RedLock($all);
+        $uses = [
+            fn () => $red->lock('k')->acquire(),
+            fn () => $red->lock('k')->tryAcquire(),
+            fn () => $red->lock('k')->locked(),
+            fn () => $red->lock('k')->info(),
+            fn () => $red->lock('k')->force(),
+        ];
+        foreach ($uses as $use) {
+            $error = self::assertError(ModuleMissing::class, 'RedLock "k": unknown command: is lock.so loaded on 127.0.0.1:', $use);
+            self::assertSame('ERR', $error->reason);
+        }
+        $all[1]->close();
+        foreach ($uses as $use) {
+            self::assertError(Closed::class, 'RedLock "k": these Locks are closed', $use);
+        }
+    }
+
+    /** `$use` must throw it, with a text that begins so. */
+    private static function assertError(string $class, string $text, callable $use): LockError
+    {
+        try {
+            $use();
+        } catch (LockError $error) {
+            self::assertSame([$class, $text], [$error::class, substr($error->getMessage(), 0, strlen($text))]);
+            return $error;
+        }
+        self::fail('it was refused');
     }
 
     public function testAfterATransientErrorTheRequestIsSentAgain(): void
@@ -166,7 +252,7 @@ final class FakeServerTest extends TestCase
     {
         foreach ([[30.0, 0.2], [0.4, 40.0]] as [$lease, $next]) {
             $hold = $this->locks([":1\r\n"])->lock('k', lease: $lease)->acquire();
-            posix_kill($this->pid, SIGSTOP);
+            posix_kill($this->pids[0], SIGSTOP);
             $began = microtime(true);
             try {
                 $hold->renew($next);
@@ -285,11 +371,12 @@ final class FakeServerTest extends TestCase
     {
         $listener = stream_socket_server('tcp://127.0.0.1:0');
         [$this->reported, $report] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
-        $this->pid = pcntl_fork();
-        if ($this->pid === 0) {
+        $pid = pcntl_fork();
+        if ($pid === 0) {
             self::serve($listener, $report, $replies, $silent);
             posix_kill(getmypid(), SIGKILL);
         }
+        $this->pids[] = $pid;
         $this->redis = new Redis();
         $this->redis->connect('127.0.0.1', (int) explode(':', stream_socket_get_name($listener, false))[1]);
         fclose($report);

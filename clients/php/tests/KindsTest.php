@@ -156,6 +156,7 @@ final class KindsTest extends LocksTestCase
             self::fail('there is no replica');
         } catch (NoReplicas $error) {
             self::assertSame('NOREPLICAS', $error->reason);
+            self::assertStringStartsWith('lock "k": NOREPLICAS ', $error->getMessage());
         }
         self::assertNull($this->info('k'));
     }

@@ -11,10 +11,8 @@ use InvalidArgumentException;
 use LockSo\Hold;
 use LockSo\LockError;
 use LockSo\Locks;
-use LockSo\ModuleMissing;
 use LockSo\NotAcquired;
 use LockSo\NotHeld;
-use LockSo\Refused;
 use RedisCluster;
 use RedisClusterException;
 use RedisException;
@@ -226,8 +224,7 @@ final class DistributedLock extends Lock
         return match (true) {
             $error === null => $reply,
             $reason === 'NOTHELD' => throw new NotHeld("lock \"$this->name\" is not held", reason: $reason),
-            str_starts_with($error, 'ERR unknown command') => throw new ModuleMissing('unknown command: is lock.so loaded?', reason: $reason),
-            default => throw new Refused($error, reason: $reason),
+            default => throw LockError::of($error)->about("lock \"$this->name\""),
         };
     }
 }

@@ -5,10 +5,8 @@ declare(strict_types=1);
 namespace LockSo\Symfony;
 
 use LockSo\Hold;
-use LockSo\ModuleMissing;
-use LockSo\NoReplicas;
+use LockSo\LockError;
 use LockSo\NotHeld;
-use LockSo\Refused;
 use Redis;
 use RedisCluster;
 use RedisClusterException;
@@ -113,10 +111,8 @@ final class Commands
         }
         $reason = strtok($error, ' ');
         throw match (true) {
-            str_starts_with($error, 'ERR unknown command') => new ModuleMissing('unknown command: is lock.so loaded?', reason: $reason),
             $reason === 'NOTHELD' => new NotHeld("\"$key\" is not held", reason: $reason),
-            $reason === 'NOREPLICAS' => new NoReplicas($error, reason: $reason),
-            default => new Refused($error, reason: $reason),
+            default => LockError::of($error)->about("\"$key\""),
         };
     }
 }
