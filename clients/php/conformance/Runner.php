@@ -55,7 +55,8 @@ final class Runner
         try {
             return ['id' => $id, 'ok' => true] + $work();
         } catch (Throwable $error) {
-            return ['id' => $id, 'error' => self::code($error), 'text' => $error::class . ': ' . $error->getMessage()];
+            $code = self::code($error);
+            return ['id' => $id, 'error' => $code, 'text' => ($code === 'other' ? $error::class . ': ' : '') . $error->getMessage()];
         }
     }
 
