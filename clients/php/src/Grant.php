@@ -62,6 +62,6 @@ abstract class Grant
 
     public function notHeld(string $why, ?\Throwable $cause = null): NotHeld
     {
-        return new NotHeld("{$this->lock->named()} is not held: $why", previous: $cause, reason: 'NOTHELD');
+        return new NotHeld("{$this->lock->named()} is not held: $why", 0, $cause, 'NOTHELD', $this->lock->keys);
     }
 }

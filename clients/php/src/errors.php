@@ -82,6 +82,16 @@ final class NotAcquired extends LockError
 final class NotHeld extends LockError
 {
     protected bool $isNamed = true;
+
+    public function __construct(
+        string $message = '',
+        int $code = 0,
+        ?\Throwable $previous = null,
+        string $reason = '',
+        public readonly array $keys = [],
+    ) {
+        parent::__construct($message, $code, $previous, $reason);
+    }
 }
 
 /** The Locks were closed. */

@@ -178,7 +178,8 @@ final class CombineTest extends LocksTestCase
             try {
                 $hold->release();
                 self::fail('it is lost');
-            } catch (NotHeld) {
+            } catch (NotHeld $error) {
+                self::assertSame([$how === 'force' ? 'w' : 's'], $error->keys);
                 self::assertSame([0, 0, 0], $this->holders(), 'the others are released');
             }
         }

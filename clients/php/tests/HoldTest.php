@@ -119,8 +119,9 @@ final class HoldTest extends LocksTestCase
             try {
                 $hold->release();
                 self::fail('it was lost');
-            } catch (NotHeld) {
+            } catch (NotHeld $error) {
                 self::assertTrue($hold->isLost());
+                self::assertSame($lock->keys, $error->keys);
             }
             self::assertSame(0, $this->redis->exists('k', 'l'), 'the other keys are released');
         }
@@ -247,6 +248,7 @@ final class HoldTest extends LocksTestCase
                     self::fail('it was released');
                 } catch (NotHeld $error) {
                     self::assertSame('lock "k" is not held: it was released before', $error->getMessage());
+                    self::assertSame(['k'], $error->keys);
                 }
             }
             self::assertFalse($hold->isLost());

@@ -279,6 +279,7 @@ final class RedLockTest extends TestCase
             self::fail('a majority has lost it');
         } catch (NotHeld $error) {
             self::assertSame('RedLock "k" is not held: a majority of the servers has lost it', $error->getMessage());
+            self::assertSame(['k'], $error->keys);
         }
         try {
             $hold->release();

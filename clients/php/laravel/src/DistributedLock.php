@@ -223,7 +223,7 @@ final class DistributedLock extends Lock
         $reason = $error === null ? '' : strtok($error, ' ');
         return match (true) {
             $error === null => $reply,
-            $reason === 'NOTHELD' => throw new NotHeld("lock \"$this->name\" is not held", reason: $reason),
+            $reason === 'NOTHELD' => throw new NotHeld("lock \"$this->name\" is not held", reason: $reason, keys: [$this->name]),
             default => throw LockError::of($error)->about("lock \"$this->name\""),
         };
     }

@@ -111,7 +111,7 @@ final class Commands
         }
         $reason = strtok($error, ' ');
         throw match (true) {
-            $reason === 'NOTHELD' => new NotHeld("\"$key\" is not held", reason: $reason),
+            $reason === 'NOTHELD' => new NotHeld("\"$key\" is not held", reason: $reason, keys: [$key]),
             default => LockError::of($error)->about("\"$key\""),
         };
     }
