@@ -48,7 +48,7 @@ final class Hold
      */
     public function renew(?float $lease = null): void
     {
-        $lease === null || Lock::checkPositive('lease', $lease);
+        $lease === null || Lock::checkLease($lease);
         $this->checkOwned();
         $this->grant->renew($lease);
     }

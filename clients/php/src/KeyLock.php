@@ -29,7 +29,7 @@ final class KeyLock extends Lock
         public readonly array $modes = [],
     ) {
         parent::__construct($keys);
-        self::checkPositive('lease', $lease);
+        self::checkLease($lease);
         if ($replicas !== null) {
             [$number, $time] = array_values($replicas) + [null, null];
             is_int($number) && (is_int($time) || is_float($time)) || throw new InvalidArgumentException('replicas must be [n, seconds]');

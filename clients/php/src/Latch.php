@@ -31,7 +31,7 @@ final class Latch
     public function set(int $count, ?float $lease = null): void
     {
         $count >= 0 || throw new InvalidArgumentException("count must not be negative, not $count");
-        $lease === null || Lock::checkPositive('lease', $lease);
+        $lease === null || Lock::checkLease($lease);
         $expiry = $lease === null ? [] : ['PX', Clock::milliseconds($lease)];
         $this->connections->request($this->key, ['LATCH.SET', $this->key, $count, ...$expiry], once: true, named: $this->named);
     }

@@ -102,6 +102,13 @@ abstract class Lock
     }
 
     /** @internal */
+    public static function checkLease(float $lease): void
+    {
+        self::checkPositive('lease', $lease);
+        $lease >= 0.001 || throw new InvalidArgumentException("lease must be at least 1 ms, not $lease s");
+    }
+
+    /** @internal */
     public static function checkWait(?float $wait): void
     {
         $wait === null || $wait >= 0 || throw new InvalidArgumentException("wait must not be negative, not $wait");

@@ -19,7 +19,7 @@ final class RedLockLock extends Lock
     public function __construct(private RedLock $red, public readonly string $key, public readonly float $lease)
     {
         parent::__construct([$key]);
-        self::checkPositive('lease', $lease);
+        self::checkLease($lease);
     }
 
     public function locked(): bool

@@ -171,6 +171,11 @@ final class KindsTest extends LocksTestCase
             'no replica' => [fn ($locks) => $locks->lock('k', replicas: [0, 1]), 'replicas must be at least 1, not 0'],
             'a time of 0' => [fn ($locks) => $locks->lock('k', replicas: [1, 0]), 'replicas: the time must be greater than 0, not 0'],
             'a lease without end' => [fn ($locks) => $locks->lock('k', lease: INF), 'lease must have a limit, not INF'],
+            'a lease of less than 1 ms' => [fn ($locks) => $locks->fair('k', lease: 0.0005), 'lease must be at least 1 ms, not 0.0005 s'],
+            'renew for less than 1 ms' => [
+                fn ($locks) => $locks->lock('k')->acquire()->renew(0.0009),
+                'lease must be at least 1 ms, not 0.0009 s',
+            ],
             'renew' => [fn ($locks) => $locks->lock('k')->acquire()->renew(0.0), 'lease must be greater than 0, not 0'],
             'a session' => [fn ($locks) => $locks->lock('k', session: true)->acquire()->renew(1.0), 'lease: a session has none'],
         ];

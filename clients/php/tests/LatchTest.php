@@ -79,6 +79,7 @@ final class LatchTest extends LocksTestCase
             'count' => [fn ($latch) => $latch->set(-1), 'count must not be negative, not -1'],
             'by' => [fn ($latch) => $latch->countDown(0), 'by must be at least 1, not 0'],
             'lease' => [fn ($latch) => $latch->set(1, lease: 0.0), 'lease must be greater than 0, not 0'],
+            'a short lease' => [fn ($latch) => $latch->set(1, lease: 0.0005), 'lease must be at least 1 ms, not 0.0005 s'],
             'wait' => [fn ($latch) => $latch->wait(-1.0), 'wait must not be negative, not -1'],
         ];
     }

@@ -449,6 +449,7 @@ final class RedLockTest extends TestCase
                 ->lock('k')->acquire(5.0),
             'locks: each must be made by Locks::server or Locks::on' => fn () => new RedLock([$locks[0], $locks[1], Locks::sentinel(['127.0.0.1:1'], 'm')]),
             'lease must be greater than 0, not 0' => fn () => $this->red->lock('k', lease: 0.0),
+            'lease must be at least 1 ms, not 0.0005 s' => fn () => $this->red->lock('k', lease: 0.0005),
         ];
         foreach ($all as $text => $use) {
             try {
