@@ -31,7 +31,7 @@ final class Connections
     public string $address = 'the server';
     /** @var \WeakMap<Hold, true> what is held */
     public \WeakMap $holds;
-    /** Whether a connection has ever succeeded. */
+    /** Whether a reply has ever been received. */
     public bool $connected = false;
     private bool $closed = false;
     /** @var list<Connection> */
@@ -100,15 +100,16 @@ final class Connections
             $connected = INF;
             $sent = false;
             try {
-                $connection = $binding?->take() ?? $this->take($key, $asking);
+                $connection = $binding?->take() ?? $this->connect($key, $asking, $started, $until);
                 $connected = Clock::now();
-                $this->connected = true;
                 [$command, $patience, $isCut] = $words() + [2 => false];
                 $sent = true;
                 $reply = $connection->send($command, $patience);
+                $this->connected = true;
                 $this->keep($connection, $binding);
                 return $reply;
             } catch (LockError $trouble) {
+                $this->connected = true;
                 $asking = $connection === null ? null : $this->redirection($trouble, $connection);
                 if ($asking === null && !($trouble instanceof Refused && $trouble->isTransient())) {
                     $connection === null || $this->keep($connection, $binding);
@@ -339,6 +340,23 @@ final class Connections
     private function keep(Connection $connection, ?Binding $binding): void
     {
         $binding === null ? $this->give($connection) : $binding->connection = $connection;
+    }
+
+    /** A connection, for a call that began at `$started`. As long as there was no reply, that has `$connectTimeout` seconds. */
+    private function connect(string $key, ?string $asking, float $started, float $until): Connection
+    {
+        return $this->connected ? $this->take($key, $asking) : $this->within(
+            $started + $this->connectTimeout,
+            function () use ($key, $asking, $started, $until): Connection {
+                $connection = $this->take($key, $asking);
+                if ($until - $started > $this->connectTimeout) {
+                    // Also a server that does not respond, or has no connection left, accepts it. The command may take longer.
+                    $connection->send(['PING'], $this->patience());
+                    $connection->fresh = $this->connected = true;
+                }
+                return $connection;
+            },
+        );
     }
 
     private function take(string $key, ?string $asking): Connection

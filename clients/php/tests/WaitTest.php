@@ -81,6 +81,47 @@ final class WaitTest extends LocksTestCase
         }, 'no further LOCK.CANCEL');
     }
 
+    public function testAServerThatWasNeverReachedIsGivenUp(): void
+    {
+        $port = self::$server->port;
+        $ways = [
+            'nobody listens' => [Server::freePort(), fn () => null, fn () => null],
+            'it does not respond' => [$port, fn () => self::$server->signal(SIGSTOP), fn () => self::$server->signal(SIGCONT)],
+            'it is full' => [
+                $port,
+                fn () => $this->redis->config('SET', 'maxclients', '1'),
+                fn () => $this->redis->config('SET', 'maxclients', '1000'),
+            ],
+        ];
+        $log = ini_set('error_log', '/dev/null');
+        foreach ($ways as $way => [$port, $begin, $end]) {
+            // The other connections of this test have ended by then.
+            unset($this->locks);
+            $begin();
+            try {
+                foreach (['lock', 'fair'] as $kind) {
+                    foreach ([20.0, null] as $wait) {
+                        $locks = Locks::server("127.0.0.1:$port", connectTimeout: 0.3);
+                        $took = $this->timed(function () use ($locks, $kind, $wait, $way): void {
+                            try {
+                                $locks->$kind('k')->acquire($wait);
+                                self::fail($way);
+                            } catch (RedisException $error) {
+                                $way !== 'nobody listens' || self::assertStringContainsString('refused', $error->getMessage());
+                            }
+                        });
+                        self::assertGreaterThan(0.29, $took, $way);
+                        self::assertLessThan(1.5, $took, $way);
+                    }
+                }
+            } finally {
+                $end();
+            }
+        }
+        ini_set('error_log', $log);
+        self::assertNull($this->info('k'));
+    }
+
     public function testACancellationThatIsOwedIsSentInTheEnd(): void
     {
         $locks = Locks::on(self::$server->client());
