@@ -16,8 +16,18 @@ final class Client
 {
     private const HOST = '127.0.0.1';
 
-    private function __construct(public readonly Redis|RedisCluster $redis, public readonly Locks $locks)
+    private function __construct(private Redis|RedisCluster|null $redis, public readonly Locks $locks, private int $port = 0)
     {
+    }
+
+    /** Of a single server it connects when it is first used, as the locks do. */
+    public function redis(): Redis|RedisCluster
+    {
+        if ($this->redis === null) {
+            $this->redis = new Redis();
+            $this->redis->connect(self::HOST, $this->port, 2.0);
+        }
+        return $this->redis;
     }
 
     /**
@@ -42,11 +52,10 @@ final class Client
             $redis = new RedisCluster(null, $nodes, 2.0, 10.0);
             return new self($redis, Locks::cluster($redis, ...$settings));
         }
-        $redis = new Redis();
         if ($to['kind'] === 'single') {
-            $redis->connect(self::HOST, $to['port'], 2.0);
-            return new self($redis, Locks::on($redis, ...$settings));
+            return new self(null, Locks::server($nodes[0], ...$settings), $to['port']);
         }
+        $redis = new Redis();
         $redis->connect(...self::master($nodes, $to['master']));
         return new self($redis, Locks::sentinel($nodes, $to['master'], ...$settings));
     }
@@ -103,7 +112,7 @@ final class Client
 
     public function ping(): bool
     {
-        return (bool) ($this->redis instanceof RedisCluster ? $this->redis->ping('any') : $this->redis->ping());
+        return (bool) ($this->redis instanceof RedisCluster ? $this->redis->ping('any') : $this->redis()->ping());
     }
 
     private static function master(array $sentinels, string $name): array

@@ -34,7 +34,7 @@ final class Handoff
             $waiter->channel->send(['for' => 'list']);
             $this->seeBlocked($client, self::LIST);
             $began = hrtime(true);
-            $client->redis->rPush(self::LIST, '1');
+            $client->redis()->rPush(self::LIST, '1');
             $us['blpop_us'][] = ($this->received($waiter)['at'] - $began) / 1000;
         }
         $waiter->end();
@@ -45,7 +45,7 @@ final class Handoff
     private function await(Channel $channel): void
     {
         $client = Client::connect($this->to);
-        $client->redis->setOption(Redis::OPT_READ_TIMEOUT, 60);
+        $client->redis()->setOption(Redis::OPT_READ_TIMEOUT, 60);
         $lock = Client::lock(['main' => $client], 'main', $this->request['lock']);
         while ($message = $channel->receive()) {
             if ($message['for'] === 'lock') {
@@ -53,7 +53,7 @@ final class Handoff
                 $at = hrtime(true);
                 $hold->release();
             } else {
-                $client->redis->blPop([self::LIST], 50);
+                $client->redis()->blPop([self::LIST], 50);
                 $at = hrtime(true);
             }
             $channel->send(['at' => $at]);
@@ -68,7 +68,7 @@ final class Handoff
     /** Waits until a client is blocked on the server that has the key. */
     private function seeBlocked(Client $client, string $key): void
     {
-        $redis = $client->redis;
+        $redis = $client->redis();
         do {
             $info = $redis instanceof Redis ? $redis->info('clients') : $redis->info($key, 'clients');
         } while ((int) $info['blocked_clients'] === 0);

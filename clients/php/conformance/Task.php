@@ -152,6 +152,8 @@ final class Task
     private function crowd(): array
     {
         $children = [];
+        // The tasks of a program share locks that have been connected.
+        $this->lock()->locked();
         for ($i = 0; $i < $this->request['tasks']; $i++) {
             $children[] = Child::start(fn (Channel $channel) => $channel->send(Runner::answer(0, function () use ($i): array {
                 $hold = $this->lock($this->request['own'] ?? true ? $i : null)->acquire();
@@ -166,7 +168,7 @@ final class Task
     private function shortLived(): array
     {
         for ($i = 0; $i < $this->request['times']; $i++) {
-            $locks = Locks::on($this->client->redis);
+            $locks = Locks::on($this->client->redis());
             Client::make($locks, $this->request['lock'])->run(fn () => null);
             $this->request['close'] ?? false ? $locks->close() : null;
             unset($locks);
@@ -323,9 +325,9 @@ final class Task
         $done = 0;
         for ($i = 0; $i < $times; $i++) {
             $lock->run(function () use ($client, $counter, &$done): void {
-                $value = (int) $client->redis->get($counter);
+                $value = (int) $client->redis()->get($counter);
                 if ($this->request['lock']['kind'] !== 'read') {
-                    $client->redis->set($counter, (string) ($value + 1));
+                    $client->redis()->set($counter, (string) ($value + 1));
                 }
                 $done++;
             });
