@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace LockSo\Tests;
 
 use LockSo\Connection;
+use LockSo\Locks;
 use LockSo\NotHeld;
 use LockSo\Refused;
 use RedisException;
@@ -186,8 +187,8 @@ final class HoldTest extends LocksTestCase
     /** @dataProvider leaving */
     public function testAForkThatLeavesChangesNothing(callable $leave, string $error): void
     {
-        foreach ([false, true] as $session) {
-            $this->locks->lock('k', session: $session)->run(function ($hold) use ($leave, $error): void {
+        foreach ($this->locksToLeave() as $lock) {
+            $lock->run(function ($hold) use ($lock, $leave, $error): void {
                 $before = $this->info('k')['holders'];
                 $pid = $this->meanwhile(function () use ($leave, $hold): void {
                     try {
@@ -199,7 +200,7 @@ final class HoldTest extends LocksTestCase
                     self::$server->client()->rPush('left', $text);
                 });
                 pcntl_waitpid($pid, $status);
-                self::assertSame($error, $this->redis->lPop('left'));
+                self::assertSame($error === '' ? '' : "{$lock->named()} $error", $this->redis->lPop('left'));
                 // The same owner, on the same connection.
                 self::assertSame($before[0][1], $this->info('k')['holders'][0][1]);
                 self::assertSame($before[0][9], $this->info('k')['holders'][0][9]);
@@ -208,13 +209,25 @@ final class HoldTest extends LocksTestCase
         }
     }
 
+    /** Each of them holds the key `k`. */
+    private function locksToLeave(): array
+    {
+        return [
+            $this->locks->lock('k'),
+            $this->locks->lock('k', session: true),
+            $this->locks->multi(['k', 'l']),
+            Locks::combine($this->locks->lock('k'), Locks::on(self::$server->client())->semaphore('l', 3)),
+        ];
+    }
+
     public function leaving(): array
     {
-        $refused = 'lock "k" is not held: it belongs to the parent process';
+        $refused = 'is not held: it belongs to the parent process';
         return [
             'release' => [fn ($hold) => $hold->release(), $refused],
             'renew' => [fn ($hold) => $hold->renew(), $refused],
             'keep' => [fn ($hold) => $hold->keep(), $refused],
+            'guard' => [fn ($hold) => $hold->guard('DEL', 'k'), $refused],
             'isLost' => [fn ($hold) => $hold->isLost() && throw new \LogicException('it is held'), ''],
             'close' => [fn ($hold, $locks) => $locks->close(), ''],
             'a failed body' => [fn ($hold) => $hold->drop(), ''],
@@ -258,17 +271,17 @@ final class HoldTest extends LocksTestCase
     public function testAForkThatReturnsFromTheBodyChangesNothing(): void
     {
         $parent = getmypid();
-        $owner = $this->locks->lock('k')->run(function ($hold): string {
-            $this->forked = pcntl_fork();
-            $this->forked === 0 || pcntl_waitpid($this->forked, $status);
-            return $hold->owner;
-        });
-        if (getmypid() !== $parent) {
-            posix_kill(getmypid(), SIGKILL);
+        foreach ($this->locksToLeave() as $lock) {
+            $lock->run(function (): void {
+                $this->forked = pcntl_fork();
+                $this->forked === 0 || pcntl_waitpid($this->forked, $status);
+            });
+            if (getmypid() !== $parent) {
+                posix_kill(getmypid(), SIGKILL);
+            }
+            // The parent itself released it; NotHeld would have been thrown otherwise.
+            self::assertNull($this->info('k'));
         }
-        // The parent itself released it; NotHeld would have been thrown otherwise.
-        self::assertNull($this->info('k'));
-        self::assertNotSame('', $owner);
     }
 
     public function testASessionThatTheServerHasEndedIsNoticedByTheRelease(): void

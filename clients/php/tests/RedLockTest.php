@@ -404,6 +404,55 @@ final class RedLockTest extends TestCase
         $hold->release();
     }
 
+    public function testAForkThatLeavesChangesNothing(): void
+    {
+        $hold = $this->red->lock('k')->acquire();
+        $this->everywhere($hold->owner);
+        $uses = [
+            fn () => $hold->release(),
+            fn () => $hold->renew(),
+            fn () => $hold->keep(),
+            fn () => $hold->guard('DEL', 'k'),
+            fn () => $hold->drop(),
+            fn () => $this->red->close(),
+        ];
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            foreach ($uses as $use) {
+                try {
+                    $use();
+                    $found[] = '';
+                } catch (NotHeld $error) {
+                    $found[] = $error->getMessage();
+                }
+            }
+            self::$all[0]->client()->rPush('found', json_encode($found));
+            posix_kill(getmypid(), SIGKILL);
+        }
+        $refused = 'RedLock "k" is not held: it belongs to the parent process';
+        $found = json_encode([$refused, $refused, $refused, $refused, '', '']);
+        self::assertSame(['found', $found], self::$all[0]->client()->blPop(['found'], 20));
+        pcntl_waitpid($pid, $status);
+        $this->everywhere($hold->owner);
+        $hold->renew();
+        $hold->release();
+        $this->everywhere(null);
+    }
+
+    public function testAForkThatReturnsFromTheBodyChangesNothing(): void
+    {
+        $parent = getmypid();
+        $this->red->lock('k')->run(function (): void {
+            $pid = pcntl_fork();
+            $pid === 0 || pcntl_waitpid($pid, $status);
+        });
+        if (getmypid() !== $parent) {
+            posix_kill(getmypid(), SIGKILL);
+        }
+        // The parent itself released it; NotHeld would have been thrown otherwise.
+        $this->everywhere(null);
+    }
+
     public function testTheErrorOfAMajorityIsThrown(): void
     {
         self::$all[0]->client()->set('k', 'no lock');
