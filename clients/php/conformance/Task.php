@@ -8,6 +8,7 @@ use LockSo\Hold;
 use LockSo\Lock;
 use LockSo\LockError;
 use LockSo\Locks;
+use LockSo\NoReplicas;
 use LockSo\NotHeld;
 use RedisException;
 use RuntimeException;
@@ -23,6 +24,8 @@ final class Task
     private bool $lossSent = false;
     /** Whether it was released. */
     private bool $released = false;
+    /** What `keep` has thrown, apart from a loss: the next request is answered by it. */
+    private ?LockError $failure = null;
 
     private string $on;
     private ?Client $client;
@@ -100,7 +103,8 @@ final class Task
         }
         $this->watch($hold);
         while (($message = $this->next($hold)) !== false && $message['do'] !== 'end') {
-            $work = match ($message['do']) {
+            [$failure, $this->failure] = [$this->failure, null];
+            $work = $failure !== null && $message['do'] !== 'close' ? fn () => throw $failure : match ($message['do']) {
                 'lost' => fn () => ['lost' => $this->lossSent || $hold?->isLost(query: false)],
                 'renew' => function () use ($hold, $message): array {
                     $hold->renew(isset($message['lease_ms']) ? $message['lease_ms'] / 1000 : null);
@@ -226,7 +230,8 @@ final class Task
                 $lost = true;
             } catch (LockError $error) {
                 $lost = false;
-                fwrite(STDERR, "renewing: {$error->getMessage()}\n");
+                // With too few replicas the lease is renewed on the master.
+                $this->failure ??= $error instanceof NoReplicas ? null : $error;
             }
             $isWatched = ($lock['watch'] ?? false) && isset($this->request['as']) && !$this->lossSent;
             if ($isWatched && ($lost || $this->isReported())) {
@@ -249,6 +254,7 @@ final class Task
             $this->channel->send(['event' => 'inside', 'id' => $this->request['id']]);
             if ($this->request['until'] ?? false) {
                 $this->next($hold);
+                $this->failure === null || throw $this->failure;
             }
             if ($this->request['raise'] ?? false) {
                 throw new BodyError('the body fails');
