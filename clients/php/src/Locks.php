@@ -109,6 +109,8 @@ final class Locks
         $monitors = new Connections(fn () => null, $scheme, $sentinelAuth, context: $context);
         $find = self::first($sentinels, static function (Connections $connections, string $sentinel) use ($master, $monitors): Connection {
             $monitors->deadline = $connections->deadline;
+            // Until the master is known.
+            $connections->address = $sentinel;
             $words = ['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', $master];
             $node = $monitors->open($sentinel)->send($words, $monitors->patience());
             return $connections->open(is_array($node) ? implode(':', $node) : throw new RedisException("$sentinel knows no $master"));

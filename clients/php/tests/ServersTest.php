@@ -138,6 +138,22 @@ final class ServersTest extends TestCase
         });
     }
 
+    public function testAnOutageThatBeginsWithTheSentinelsNamesOne(): void
+    {
+        $address = '127.0.0.1:' . Server::freePort();
+        $log = tempnam(sys_get_temp_dir(), 'lock-so-');
+        $before = ini_set('error_log', $log);
+        try {
+            Locks::sentinel([$address], 'm', connectTimeout: 0.1)->lock('k')->acquire();
+            self::fail('there is no Sentinel');
+        } catch (RedisException) {
+            self::assertStringContainsString("lock \"k\": no connection to $address (", file_get_contents($log));
+        } finally {
+            ini_set('error_log', $before);
+            unlink($log);
+        }
+    }
+
     public function testACluster(): void
     {
         [$one, $two] = $this->servers = Server::cluster();
