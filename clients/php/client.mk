@@ -25,9 +25,13 @@ PHP_SUITE      = $(or $(SUITE),sid)
 PHP_FRAMEWORKS = $(PHP_BUILD)/frameworks-$(PHP_SUITE)
 PHP_ADAPTERS   = LOCK_SO_AUTOLOAD=$(PHP_BUILD)/vendor/autoload.php SERVER=$(or $(SERVER),redis-server)
 
-test-adapters-php: client-php $(MODULE) ## run the tests of the PHP adapters for frameworks (SERVER=redis-server, SUITE=sid)
+# The package's own tests need PHPUnit 9, the machine's, whose deprecations in a newer PHP are not reported.
+test-adapters-php: client-php $(MODULE) ## run the tests of the PHP package and its adapters with another PHP (SERVER=redis-server, SUITE=sid)
 	@clients/php/adapters/frameworks $(PHP_SUITE)
 	@cat $(PHP_FRAMEWORKS)/versions
+	$(PHP_ADAPTERS) MODULE=$(abspath $(MODULE)) PHP=$(PHP_FRAMEWORKS)/php $(PHP_FRAMEWORKS)/php -d error_reporting=24575 \
+	    -d include_path=.:/usr/share/php "$$(command -v phpunit)" --configuration clients/php/phpunit.xml \
+	    --cache-result-file $(PHP_FRAMEWORKS)/phpunit.cache $(PHPUNIT_ARGS)
 	$(PHP_ADAPTERS) MODULE=$(abspath $(MODULE)) $(PHP_FRAMEWORKS)/php $(PHP_FRAMEWORKS)/usr/bin/phpunit \
 	    --configuration clients/php/adapters/phpunit.xml $(PHPUNIT_ARGS)
 

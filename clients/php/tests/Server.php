@@ -109,7 +109,7 @@ final class Server
         $file = "{$this->folder}/example.php";
         $code = str_replace(['10.0.0.1', '6379', "'vendor/autoload.php'"], ['127.0.0.1', (string) $this->port, $autoload], $code);
         file_put_contents($file, "<?php error_reporting(E_ALL); require $autoload;\n$code");
-        exec(PHP_BINARY . " $file 2>&1", $output, $status);
+        exec((getenv('PHP') ?: PHP_BINARY) . " $file 2>&1", $output, $status);
         return [implode("\n", $output), $status];
     }
 
