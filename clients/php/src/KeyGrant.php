@@ -137,6 +137,8 @@ final class KeyGrant extends Grant
         }
         $connection = $this->binding?->take();
         $connection === null || $this->connections->give($connection);
+        // The server may have had it for a little longer.
+        !$this->lost || throw $this->loss();
     }
 
     public function giveUp(float $deadline): void

@@ -299,6 +299,26 @@ final class FakeServerTest extends TestCase
         $hold->release();
     }
 
+    /** What was reported as lost remains so, even if the server still had it. */
+    public function testTheReleaseOfALostHoldThatTheServerHasIsNotHeld(): void
+    {
+        $hold = $this->locks([":1\r\n", ":0\r\n"])->lock('k', lease: 0.05)->acquire();
+        usleep(60_000);
+        self::assertTrue($hold->isLost(query: false));
+        self::assertError(NotHeld::class, 'lock "k" is not held: its lease expired', fn () => $hold->release());
+        self::assertTrue($hold->isLost());
+    }
+
+    /** A wait that was in progress is no longer limited by the time to connect. */
+    public function testAServerThatWasReachedByAWaitIsNotGivenUp(): void
+    {
+        $log = ini_set('error_log', '/dev/null');
+        $locks = $this->locks([0.4, null, ":1\r\n", ":0\r\n"], connectTimeout: 0.2);
+        $locks->lock('k')->acquire()->release();
+        ini_set('error_log', $log);
+        self::assertSame(['LOCK.ACQUIRE', 'LOCK.ACQUIRE'], [$this->command()[0], $this->command()[0]]);
+    }
+
     /** It may be waiting for the replicas. */
     public function testAFairCallHasTheTimeOfTheReplicas(): void
     {
@@ -367,7 +387,7 @@ final class FakeServerTest extends TestCase
      * Locks on a server with these replies, one to each command; a number is a pause in seconds before the next one.
      * After null or half a line it closes the connection. If `$silent`, PING has no reply.
      */
-    private function locks(array $replies, bool $silent = false, float $maxBlock = 30.0): Locks
+    private function locks(array $replies, bool $silent = false, float $maxBlock = 30.0, float $connectTimeout = 5.0): Locks
     {
         $listener = stream_socket_server('tcp://127.0.0.1:0');
         [$this->reported, $report] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -380,7 +400,7 @@ final class FakeServerTest extends TestCase
         $this->redis = new Redis();
         $this->redis->connect('127.0.0.1', (int) explode(':', stream_socket_get_name($listener, false))[1]);
         fclose($report);
-        return Locks::on($this->redis, maxBlock: $maxBlock);
+        return Locks::on($this->redis, maxBlock: $maxBlock, connectTimeout: $connectTimeout);
     }
 
     private static function serve(mixed $listener, mixed $report, array $replies, bool $silent): void
