@@ -56,7 +56,7 @@ def answer(request, fields):
 
 def refuse(request, error):
     code = next((code for cls, code in _CODES if isinstance(error, cls)), "other")
-    write({"id": request["id"], "error": code, "text": f"{type(error).__name__}: {error}"})
+    write({"id": request["id"], "error": code, "text": f"{error!r}" if code == "other" else str(error)})
 
 
 def user_client(to, pool, single, cluster, sentinel):

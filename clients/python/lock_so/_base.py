@@ -12,7 +12,7 @@ from ._combine import parts_of
 from ._pool import Pool
 from ._spec import Factory, C, H, Key, L, Spec, Use, check_positive, checked_wait
 from ._steps import MAX_BLOCK, Attempt, State, Steps, forced, inspected, log
-from .errors import Closed, NotHeld, not_held
+from .errors import LockError, NotHeld, closed, not_held
 
 DEFAULT: Any = type("Default", (), {"__repr__": lambda _: "<the lock's>"})()
 
@@ -46,11 +46,11 @@ class Shared:
         self.pool = self.pool_class(self._client, self._source, self.connect_timeout, start)
         self.holds: Dict[int, State] = {}
 
-    def ask(self, key: Key, steps: Steps) -> Any:
+    def ask(self, spec: Spec, steps: Steps) -> Any:
         """Executes steps of a method that the program calls."""
         if self.is_closed:
-            raise Closed()
-        return self.send(key, steps)
+            raise closed(spec)
+        return self.send(spec.key, steps)
 
     def held(self) -> List[State]:
         """The holds that are not being released."""
@@ -139,7 +139,7 @@ class BaseLock(Generic[H]):
     def _begun(self, wait: Any) -> Any:
         """The attempt of a caller."""
         if self._shared.is_closed:
-            raise Closed()
+            raise closed(self._spec)
         return self._attempt(self._wait if wait is DEFAULT else checked_wait(wait), self._entries())
 
     def _entries(self) -> Any:
@@ -159,12 +159,12 @@ class BaseLock(Generic[H]):
         return forced(self._spec, self._shared.pool)
 
     def _ask(self, steps: Steps) -> Any:
-        return self._shared.ask(self._spec.key, steps)
+        return self._shared.ask(self._spec, steps)
 
     def _again(self, attempt: Any) -> Optional[H]:
         """A further hold of what this thread or task holds already."""
         if self._shared.is_closed:  # those of a member
-            raise Closed()
+            raise closed(self._spec)
         state = attempt.entries.get(self._spec.identity) if attempt.entries else None
         if state is None or not state.holds:
             return None
@@ -269,4 +269,4 @@ class BaseHold:
 
 def log_error(named: str, error: Optional[BaseException]) -> None:
     if error is not None and named and not isinstance(error, NotHeld):
-        log.warning("%s: %s", named, error)
+        log.warning("%s", error if isinstance(error, LockError) else f"{named}: {error}")

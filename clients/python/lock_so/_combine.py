@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tup
 from ._info import LockInfo, joined
 from ._spec import Spec, Use, encoded
 from ._steps import LATE, MARGIN, AnyOf, Do, State, Steps
-from .errors import Cancelled, Closed, NotAcquired, NotHeld, not_acquired
+from .errors import Cancelled, NotAcquired, NotHeld, closed, not_acquired
 
 GROUP = "combined"  # of workers: a release that waits for a silent server delays no other ones
 
@@ -178,8 +178,9 @@ class CombinedState(State):
             yield AnyOf({job}, time.monotonic() + LATE)
         while jobs and time.monotonic() < until:
             for job in (yield AnyOf(set(jobs), until)):
-                results[jobs.pop(job)] = [Closed()] if job.cancelled() else job.result()
-        return {**results, **{hold: [Closed()] for hold in jobs.values()}}  # closed before it began
+                hold = jobs.pop(job)
+                results[hold] = [closed(hold._state.spec)] if job.cancelled() else job.result()
+        return {**results, **{hold: [closed(hold._state.spec)] for hold in jobs.values()}}  # closed before it began
 
     def renew(self, lease: Optional[float]) -> Steps:
         self.check()

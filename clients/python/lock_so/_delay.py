@@ -9,9 +9,9 @@ from typing import Any, Callable, List, Optional, Tuple, Union
 
 import redis.exceptions as library
 
-from ._spec import Key, Words, check_count, check_key, check_delay, check_positive, encoded, ms_of, text_of
+from ._spec import Key, Spec, Words, check_count, check_delay, check_positive, encoded, ms_of, text_of
 from ._steps import LASTING, MARGIN, Connect, Do, Outages, Pause, Send, Steps, asked, log, pauses, repeated
-from .errors import ModuleMissing, Refused, is_connection, is_transient, typed
+from .errors import ModuleMissing, Refused, is_connection, is_transient, reason_of, typed
 
 LONGEST = 2**50  # ms: the longest delay that a consumer requests
 LOOK = 1.0  # s: how often a consumer looks for what others have left behind, and how long it waits for an element at most
@@ -59,14 +59,14 @@ class BaseQueue:
     """A delayed queue: the server pushes its elements to a list when they are due."""
 
     def __init__(self, locks: Any, key: Key):
-        check_key(key)
+        self._spec = Spec("queue", (key,))
         self.key, self._locks, self._shared = key, locks, locks._shared
 
     def _ask(self, steps: Steps) -> Any:
-        return self._shared.ask(self.key, steps)
+        return self._shared.ask(self._spec, steps)
 
     def _asked(self, *words: Any, is_repeatable: bool = True) -> Steps:
-        return asked(list(words), self.key, self._shared.pool, is_repeatable)
+        return asked(list(words), self._spec, self._shared.pool, is_repeatable)
 
     def _push(self, value: Value, delay: float, id: Optional[Key]) -> Steps:
         if not isinstance(value, (str, bytes)):
@@ -94,7 +94,7 @@ class BaseQueue:
         check_positive("timeout", timeout)
         check_count("max_tries", max_tries)
         check_delay("backoff", backoff)
-        return Consumer(self._shared, encoded(self.key), handle, timeout, max_tries, backoff)
+        return Consumer(self._shared, self._spec, handle, timeout, max_tries, backoff)
 
 
 class Consumer:
@@ -102,11 +102,11 @@ class Consumer:
     delay, and with one more try counted: this is its claim, which is cancelled when it has been handled. No element is ever
     only in the memory of a consumer."""
 
-    def __init__(self, shared: Any, key: bytes, handle: Callable[[Job], Any], timeout: float, max_tries: int, backoff: float):
-        self._shared, self.key, self._handle = shared, key, handle
+    def __init__(self, shared: Any, spec: Spec, handle: Callable[[Job], Any], timeout: float, max_tries: int, backoff: float):
+        self.spec, self.key = spec, encoded(spec.key)
+        self._shared, self._handle = shared, handle
         self._timeout, self._max_tries, self._backoff = timeout, max_tries, backoff
-        self._taken, self._failed = beside(key, b":taken"), beside(key, b":failed")
-        self.named = f'delayed queue "{text_of(key)}"'
+        self._taken, self._failed = beside(self.key, b":taken"), beside(self.key, b":failed")
         self.is_stopped = False
         self.is_settling = False
         """What it does must not be interrupted: it ends soon."""
@@ -115,7 +115,7 @@ class Consumer:
 
     def run(self) -> Steps:
         shared, pause = self._shared, pauses()
-        outages = Outages(self.named, self.key, shared.pool, shared.connect_timeout)
+        outages = Outages(self.spec.named, self.key, shared.pool, shared.connect_timeout)
         block = min(LOOK, shared.max_block)
         while not self.is_stopped:
             sent = None
@@ -133,10 +133,11 @@ class Consumer:
                     outages.failed(error, sent is not None and time.monotonic() - sent >= LASTING)
                     yield Pause(next(pause))
                     continue
-                problem = typed(error, shared.pool.address(self.key))
+                problem = typed(error, self.spec, shared.pool)
                 if not isinstance(problem, Refused) or problem.code in FATAL or isinstance(problem, ModuleMissing):
                     raise problem from error
-                log.warning("%s: an element could not be taken or claimed: %s", self.named, problem)
+                log.warning("%s: an element could not be taken or claimed: %s", self.spec.named,
+                            reason_of(error, shared.pool.address(self.key)))  # fmt: skip
                 yield Pause(min(max(self._backoff, SHORTEST), LOOK))
 
     def _settle(self, steps: Steps) -> Steps:
@@ -194,7 +195,7 @@ class Consumer:
         if claim is None:
             return
         if tries >= self._max_tries:
-            log.warning("%s: an element has failed %d times: it is moved to %s", self.named, tries, text_of(self._failed))
+            log.warning("%s: an element has failed %d times: it is moved to %s", self.spec.named, tries, text_of(self._failed))
             yield from self._end([["RPUSH", self._failed, value], self._cancel(claim)], due)
             return
         again = self._push(claim, 0, tries, value)
@@ -204,7 +205,7 @@ class Consumer:
         try:
             yield Do(lambda: self._handle(Job(value, tries + 1)))
         except Exception as error:
-            log.warning("%s: try %d of an element has failed: %r", self.named, tries + 1, error)
+            log.warning("%s: try %d of an element has failed: %r", self.spec.named, tries + 1, error)
             if time.monotonic() < due:
                 yield from self._end([self._push(claim, self._backoff * 2.0 ** min(tries, 64), tries + 1, value)], due)
         except BaseException:
@@ -213,7 +214,7 @@ class Consumer:
             raise
         else:
             if (yield from self._end([self._cancel(claim)], due)) == 0 and time.monotonic() >= due:
-                log.warning("%s: an element took longer than its timeout: it is delivered again", self.named)
+                log.warning("%s: an element took longer than its timeout: it is delivered again", self.spec.named)
 
     def _end(self, commands: List[Words], due: float) -> Steps:
         """Sends commands until the claim times out. Returns the last reply."""
@@ -225,6 +226,6 @@ class Consumer:
         try:
             return (yield from self._settle(sent()))
         except (library.RedisError, OSError) as error:
-            log.warning("%s: %s failed, the element is delivered again: %s", self.named, commands[0][0],
-                        typed(error, self._shared.pool.address(self.key)))  # fmt: skip
+            log.warning("%s: %s failed, the element is delivered again: %s", self.spec.named, commands[0][0],
+                        reason_of(error, self._shared.pool.address(self.key)))  # fmt: skip
         return None

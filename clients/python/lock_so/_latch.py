@@ -2,7 +2,7 @@
 
 from typing import Any, Optional
 
-from ._spec import Key, Spec, check_count, check_key, check_positive, checked_wait, ms_of, text_of
+from ._spec import Key, Spec, check_count, check_positive, checked_wait, ms_of
 from ._steps import Attempt, Steps, asked
 from .errors import NotAcquired, Refused
 
@@ -26,11 +26,11 @@ class BaseLatch:
     """A latch: it is closed while its number is greater than 0, and opens when that has been counted down."""
 
     def __init__(self, locks: Any, key: Key):
-        check_key(key)
+        self._spec = Spec("latch", (key,))
         self.key, self._locks, self._shared = key, locks, locks._shared
 
     def _ask(self, *words: Any, is_repeatable: bool = True) -> Any:
-        return self._shared.ask(self.key, asked(list(words), self.key, self._shared.pool, is_repeatable))
+        return self._shared.ask(self._spec, asked(list(words), self._spec, self._shared.pool, is_repeatable))
 
     def _set(self, count: int, lease: Optional[float]) -> Any:
         check_count("count", count, 0)
@@ -47,8 +47,8 @@ class BaseLatch:
         try:
             return max(0, int(reply or 0))
         except ValueError:
-            raise Refused(f"{text_of(self.key)} is not a latch: its value is not an integer") from None
+            raise Refused(f"{self._spec.named}: its value is not an integer") from None
 
     def _attempt(self, wait: Any) -> LatchWait:
         shared = self._shared
-        return LatchWait(Spec("latch", (self.key,)), checked_wait(wait), shared.pool, shared.max_block, shared.connect_timeout)
+        return LatchWait(self._spec, checked_wait(wait), shared.pool, shared.max_block, shared.connect_timeout)

@@ -210,7 +210,7 @@ class Part(State):
             except Exception as error:
                 if not is_not_held(error):
                     yield from self._left()
-                    raise typed(error, self.shared.pool.name) from error
+                    raise typed(error, self.whole.spec, self.shared.pool) from error
             if not self.is_granted:
                 yield Pause(0.1)
         yield from self._left()
@@ -436,7 +436,7 @@ class Majority:
         """Raises the error with which the acquisition ends after this round. Returns that of the connections, if no majority
         has replied."""
         errors = {part: error for part, error in results.items() if isinstance(error, Exception)}
-        refusals = [typed(error, part.shared.pool.name) for part, error in errors.items() if not is_transient(error)]
+        refusals = [typed(error, self.spec, part.shared.pool) for part, error in errors.items() if not is_transient(error)]
         for refusal in refusals:
             if isinstance(refusal, ValueError) or len(refusals) > len(self._servers.shared) - self._servers.majority:
                 raise refusal

@@ -25,6 +25,7 @@ KINDS = {
     "multi": ("LOCK.MACQUIRE", "multi-key lock"),
     "semaphore": ("LOCK.SEMAPHORE", "semaphore"),
     "latch": ("LATCH.WAIT", "latch"),
+    "queue": ("", "delayed queue"),
     "combined": ("", "combined lock"),
     "redlock": ("LOCK.ACQUIRE", "RedLock"),
 }

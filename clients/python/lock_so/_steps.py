@@ -11,7 +11,7 @@ import redis.exceptions as library
 
 from ._info import LockInfo, info_of, joined
 from ._spec import Key, Spec, Words, check_positive, holders_of, new_owner
-from .errors import Busy, Closed, NotHeld, Refused, is_connection, is_not_held, is_transient, not_acquired, not_held, typed
+from .errors import Busy, Closed, NotHeld, Refused, is_connection, is_not_held, is_transient, not_acquired, not_held, reason_of, typed
 
 log = logging.getLogger("lock_so")
 
@@ -97,20 +97,20 @@ def repeated(words: Words, until: float, is_repeatable: bool = True, more: float
         yield Pause(min(next(pause), max(0.0, until - time.monotonic())))
 
 
-def asked(words: Words, key: Key, server: Any, is_repeatable: bool = True, more: float = 0.0,
+def asked(words: Words, spec: Spec, server: Any, is_repeatable: bool = True, more: float = 0.0,
           until: float = float("inf")) -> Steps:  # fmt: skip
     """The same, in the time of one short command, and with this package's errors."""
     try:
         return (yield from repeated(words, min(until, time.monotonic() + MARGIN + more), is_repeatable, more))
     except Exception as error:
-        raise typed(error, server.address(key)) from error
+        raise typed(error, spec, server) from error
 
 
 def inspected(spec: Spec, server: Any, count: int) -> Generator[Any, Any, LockInfo]:
     """Who holds it, and the first `count` waiters of each key."""
     until, found = time.monotonic() + MARGIN, []
     for key in spec.keys:
-        found.append(info_of(key, (yield from asked(["LOCK.INFO", key, "COUNT", count], key, server, until=until))))
+        found.append(info_of(key, (yield from asked(["LOCK.INFO", key, "COUNT", count], spec, server, until=until))))
     return joined(found)
 
 
@@ -118,7 +118,7 @@ def forced(spec: Spec, server: Any) -> Generator[Any, Any, bool]:
     """Frees it, whoever holds it. Returns whether it was held. It is not repeated: that could free it of the next holder."""
     until, was_held = time.monotonic() + MARGIN, False
     for key in spec.keys:
-        was_held = (yield from asked(["LOCK.FORCE", key], key, server, is_repeatable=False, until=until)) == 1 or was_held
+        was_held = (yield from asked(["LOCK.FORCE", key], spec, server, is_repeatable=False, until=until)) == 1 or was_held
     return was_held
 
 
@@ -195,7 +195,7 @@ class Attempt:
             except Exception as error:
                 self.was_cut = self.was_cut or not (request is None or isinstance(error, library.ResponseError))
                 if not is_transient(error):
-                    raise typed(error, self._server.address(self.spec.key)) from error
+                    raise typed(error, self.spec, self._server) from error
                 if request and request.is_cut and isinstance(error, library.TimeoutError) and not self.given_up:
                     continue
                 self._failed(error, request is not None and time.monotonic() - self.sent >= LASTING)
@@ -219,7 +219,7 @@ class Attempt:
     def _ended(self, error: Exception) -> Exception:
         """A try without a reply ends with the library's error: NotAcquired only means that it is held."""
         if self._wait == 0:
-            return typed(error, self._server.address(self.spec.key))
+            return typed(error, self.spec, self._server)
         return not_acquired(self.spec, self._wait or 0, cause=error)
 
     def _holders(self) -> Generator[Send, Any, List[str]]:
@@ -439,7 +439,7 @@ class State:
 
     def _asked(self, words: Words, more: float = 0.0, is_repeatable: bool = True) -> Steps:
         try:
-            return (yield from asked(words, self.spec.key, self._server, is_repeatable, more))
+            return (yield from asked(words, self.spec, self._server, is_repeatable, more))
         except Refused as error:
             if error.code != "NOTHELD":
                 raise
@@ -448,7 +448,7 @@ class State:
 
     def _warn(self, what: str, error: Exception) -> bool:
         if not self.has_ended():
-            log.warning("%s %s: %s", self.spec.named, what, typed(error, self._server.address(self.spec.key)))
+            log.warning("%s %s: %s", self.spec.named, what, reason_of(error, self._server.address(self.spec.key)))
         return True
 
     def watched(self, key: Key, block: float) -> Steps:
@@ -496,7 +496,7 @@ class State:
                     break
                 except Exception as error:
                     if not is_transient(error) or self._has_expired():
-                        raise typed(error, self._server.address(self.spec.key)) from error
+                        raise typed(error, self.spec, self._server) from error
                     repeated = True
                 yield Pause(next(pause))
         finally:

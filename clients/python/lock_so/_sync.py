@@ -26,7 +26,7 @@ from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._redlock import BaseMajorityHold, BaseMajorityLock, BaseRedLock, Servers, servers_of
 from ._spec import Key, OnLost, Spec, Use, Words, check_positive
 from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MARGIN, MAX_BLOCK, AnyOf, Do, Pause, State, Steps, log
-from .errors import Cancelled, Closed
+from .errors import Cancelled, Closed, closed
 
 WORKERS = 8  # how many threads release and renew at one server
 
@@ -438,9 +438,9 @@ class Cancellation:
 class _Wait:
     """Steps that may be cancelled by another thread, or by a signal handler of its own: there are no locks."""
 
-    def __init__(self, shared: _Shared, key: Key, steps: Steps, named: str):
-        self._shared, self._named = shared, named
-        self.link = Link(shared.pool, key)
+    def __init__(self, shared: _Shared, spec: Spec, steps: Steps):
+        self._shared, self._spec = shared, spec
+        self.link = Link(shared.pool, spec.key)
         self._steps = steps
         self._stopped: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._outcome: Dict[str, str] = {}
@@ -464,7 +464,7 @@ class _Wait:
         raise self._cancelled()
 
     def _cancelled(self) -> Exception:
-        return Closed() if self._shared.is_closed else Cancelled(f"{self._named}: the wait was cancelled")
+        return closed(self._spec) if self._shared.is_closed else Cancelled(f"{self._spec.named}: the wait was cancelled")
 
     def cancel(self) -> None:
         if self._is("cancelled"):
@@ -498,7 +498,7 @@ class _Acquisition(_Wait):
     """An attempt to acquire a lock."""
 
     def __init__(self, lock: "Lock", attempt: Any):
-        super().__init__(lock._shared, attempt.spec.key, attempt.run(), attempt.spec.named)
+        super().__init__(lock._shared, attempt.spec, attempt.run())
         self._lock, self.attempt = lock, attempt
         self._giving_up: Optional[_Job] = None
         self._has_ended = False  # the request has its reply, or no connection any more
@@ -553,7 +553,7 @@ class _Consumption(_Wait):
     """A consumer, which ends when its job has been settled."""
 
     def __init__(self, shared: _Shared, consumer: Consumer):
-        super().__init__(shared, consumer.key, consumer.run(), consumer.named)
+        super().__init__(shared, consumer.spec, consumer.run())
         self._consumer = consumer
 
     def cancel(self) -> None:
@@ -583,7 +583,7 @@ class Lock(BaseLock["Hold"]):
                 hold.release()
             except Exception as error:
                 log_error(self._spec.named, error)
-            raise Closed()
+            raise closed(self._spec)
         return hold
 
     def locked(self) -> bool:
@@ -646,7 +646,7 @@ class Hold(BaseHold):
         self._check_process()
         schedule = self._state.schedule
         try:
-            self._shared.ask(self._state.spec.key, self._state.renew(lease))
+            self._shared.ask(self._state.spec, self._state.renew(lease))
         finally:
             if self._state.schedule != schedule:
                 self._keep()
@@ -656,7 +656,7 @@ class Hold(BaseHold):
         If there is no reply, the command may have been executed: it is not sent again. Of a multi-key lock, the first key
         is checked. Raises NotHeld, or Refused for an error reply."""
         self._check_process()
-        return self._shared.ask(self._state.spec.key, self._state.guarded([command, *args]))
+        return self._shared.ask(self._state.spec, self._state.guarded([command, *args]))
 
     def __enter__(self) -> "Hold":
         return self
@@ -737,7 +737,7 @@ class Latch(BaseLatch):
         """Waits until it is open, as for a lock. Returns False if it is not open in time. Raises Cancelled, Closed, Refused,
         or redis-py's error if no connection was ever possible, or if a try had no reply."""
         attempt = self._attempt(wait)
-        return bool(_Wait(self._shared, self.key, attempt.run(), attempt.spec.named).result(cancel))
+        return bool(_Wait(self._shared, self._spec, attempt.run()).result(cancel))
 
 
 class DelayedQueue(BaseQueue):
@@ -766,7 +766,7 @@ class DelayedQueue(BaseQueue):
         the commands, or redis-py's error if no connection was ever possible."""
         consumer = self._consumer(handler, timeout, max_tries, backoff)
         _Consumption(self._shared, consumer).result(cancel)
-        raise Closed()
+        raise closed(self._spec)
 
 
 class CombinedHold(BaseCombinedHold, Hold):
@@ -818,7 +818,7 @@ class RedLock(BaseRedLock):
     def lock(self, key: Key, *, wait: Optional[float] = None, lease: float = 10.0, on_lost: OnLost[Hold] = None) -> MajorityLock:
         """A lock with one owner at a time, and with a fencing token."""
         spec, use = Spec("redlock", (key,), lease, fenced=True), Use(wait, on_lost, None)
-        return MajorityLock(self._servers, [locks.lock(key) for locks in self._locks], spec, use)
+        return MajorityLock(self._servers, [Lock(locks, spec, Use(None, None, None)) for locks in self._locks], spec, use)
 
 
 Lock._hold_class = Hold

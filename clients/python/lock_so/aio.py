@@ -21,7 +21,7 @@ from ._pool import Await, Check, Exchange, Link, Open, Operations, Pool
 from ._redlock import BaseMajorityHold, BaseMajorityLock, BaseRedLock, Servers, servers_of
 from ._spec import Key, OnLost, Spec, Use, Words, check_positive
 from ._steps import CONNECT_TIMEOUT, GIVE_UP_WITHIN, MAX_BLOCK, AnyOf, Do, State, Steps, log
-from .errors import Closed
+from .errors import closed
 
 if sys.version_info >= (3, 11, 3):
     from asyncio import timeout
@@ -185,7 +185,7 @@ class _Shared(Shared):
         super().begin()
         self.tasks: Set[asyncio.Future[Any]] = set()
         self.cleanups: Set[asyncio.Future[Any]] = set()  # releases, and what is given up
-        self.waits: Set[asyncio.Future[Any]] = set()
+        self.waits: Dict[asyncio.Future[Any], Spec] = {}
         self.loop: Optional[asyncio.AbstractEventLoop] = None
         self._own: "weakref.WeakKeyDictionary[Any, Dict[Any, State]]" = weakref.WeakKeyDictionary()
 
@@ -244,30 +244,30 @@ class _Shared(Shared):
         self.is_closed = True
         self.from_anywhere(lambda: self.track(self.ended(5.0), _callbacks))
 
-    async def ask(self, key: Key, steps: Steps) -> Any:
+    async def ask(self, spec: Spec, steps: Steps) -> Any:
         self.attach()
-        return await super().ask(key, steps)
+        return await super().ask(spec, steps)
 
-    async def wait(self, key: Key, steps: Steps, is_settling: Callable[[], bool] = lambda: False) -> Any:
+    async def wait(self, spec: Spec, steps: Steps, is_settling: Callable[[], bool] = lambda: False) -> Any:
         """Executes steps in a task of their own, until this one is cancelled or the Locks are closed; later, if they must not
         be interrupted then."""
         self.attach()
         if self.is_closed:
-            raise Closed()
-        link, closed = Link(self.pool, key), asyncio.get_running_loop().create_future()
+            raise closed(spec)
+        link, ended = Link(self.pool, spec.key), asyncio.get_running_loop().create_future()
 
         async def work() -> Any:
             with link:
                 return await _run(self.pool, link.run(steps))
 
         task = self.track(work(), self.cleanups)
-        self.waits.add(closed)
+        self.waits[ended] = spec
         try:
-            await asyncio.wait({task, closed}, return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else closed.result()
+            await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else ended.result()
         finally:
-            self.waits.discard(closed)
-            closed.cancel()
+            self.waits.pop(ended)
+            ended.cancel()
             if not task.done():
                 link.is_stopped = True
                 if not is_settling():
@@ -284,9 +284,9 @@ class _Shared(Shared):
 
     async def ended(self, limit: float) -> None:
         until = time.monotonic() + limit
-        for wait in list(self.waits):
+        for wait, spec in list(self.waits.items()):
             if not wait.done():
-                wait.set_exception(Closed())
+                wait.set_exception(closed(spec))
         await asyncio.sleep(0)  # the waits begin to give up
         for state in self.held():
             self.release(state, state.spec.named)
@@ -379,7 +379,7 @@ class Lock(BaseLock["Hold"]):
         # A task of its own, because it must read the reply even if the caller is cancelled.
         answered = asyncio.get_running_loop().create_future()
         request = asyncio.ensure_future(_request(shared, attempt, link, answered))
-        shared.waits.add(answered)
+        shared.waits[answered] = self._spec
         try:
             answer = await answered
             hold: Hold = self._hold_class(self, attempt.state(answer))
@@ -393,11 +393,11 @@ class Lock(BaseLock["Hold"]):
                     await asyncio.wait({giving_up}, timeout=GIVE_UP_WITHIN)
             raise
         finally:
-            shared.waits.discard(answered)
+            shared.waits.pop(answered)
         hold._begin(link)
         if shared.is_closed:  # close() may not have seen the hold
             await asyncio.wait({shared.release(hold._state, self._spec.named)})
-            raise Closed()
+            raise closed(self._spec)
         return hold
 
     async def locked(self) -> bool:
@@ -458,7 +458,7 @@ class Hold(BaseHold):
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
-                raise Closed() from None
+                raise closed(self._state.spec) from None
             raise
         self._shared.holds.pop(id(self), None)
 
@@ -467,7 +467,7 @@ class Hold(BaseHold):
         self._check_process()
         schedule = self._state.schedule
         try:
-            await self._shared.ask(self._state.spec.key, self._state.renew(lease))
+            await self._shared.ask(self._state.spec, self._state.renew(lease))
         finally:
             if self._state.schedule != schedule:
                 self._keep()
@@ -477,7 +477,7 @@ class Hold(BaseHold):
         If there is no reply, the command may have been executed: it is not sent again. Of a multi-key lock, the first key
         is checked. Raises NotHeld, or Refused for an error reply."""
         self._check_process()
-        return await self._shared.ask(self._state.spec.key, self._state.guarded([command, *args]))
+        return await self._shared.ask(self._state.spec, self._state.guarded([command, *args]))
 
     async def __aenter__(self) -> "Hold":
         if self._cancel_on_loss:
@@ -556,7 +556,7 @@ class Latch(BaseLatch):
     async def wait(self, *, wait: Optional[float] = None) -> bool:
         """Waits until it is open, as for a lock. Returns False if it is not open in time. Raises Closed, Refused, or
         redis-py's error if no connection was ever possible, or if a try had no reply."""
-        return bool(await self._shared.wait(self.key, self._attempt(wait).run()))
+        return bool(await self._shared.wait(self._spec, self._attempt(wait).run()))
 
 
 class DelayedQueue(BaseQueue):
@@ -600,8 +600,8 @@ class DelayedQueue(BaseQueue):
             return consumer.is_settling
 
         consumer = self._consumer(handle, timeout, max_tries, backoff)
-        await self._shared.wait(self.key, consumer.run(), is_settling)
-        raise Closed()
+        await self._shared.wait(self._spec, consumer.run(), is_settling)
+        raise closed(self._spec)
 
 
 class CombinedHold(BaseCombinedHold, Hold):
@@ -654,7 +654,7 @@ class RedLock(BaseRedLock):
              cancel_on_loss: bool = False) -> MajorityLock:  # fmt: skip
         """A lock with one owner at a time, and with a fencing token."""
         spec, use = Spec("redlock", (key,), lease, fenced=True), Use(wait, on_lost, cancel_on_loss)
-        return MajorityLock(self._servers, [locks.lock(key) for locks in self._locks], spec, use)
+        return MajorityLock(self._servers, [Lock(locks, spec, Use(None, None, None)) for locks in self._locks], spec, use)
 
 
 Lock._hold_class = Hold

@@ -8,7 +8,7 @@ from ._spec import Key, Spec, is_own
 
 
 class LockError(Exception):
-    """The base class of all errors of this package. They can be pickled."""
+    """The base class of all errors of this package. Their texts begin with the lock that they concern. They can be pickled."""
 
 
 class NotAcquired(LockError, TimeoutError):
@@ -75,6 +75,10 @@ def not_held(spec: Spec, why: str) -> NotHeld:
     return NotHeld(f"{spec.named} is not held: {why}", keys=spec.keys)
 
 
+def closed(spec: Spec) -> Closed:
+    return Closed(f"{spec.named}: {Closed()}")
+
+
 def _listed(owners: Sequence[str]) -> str:
     owners = [f"{owner} (this process)" if is_own(owner) else owner for owner in owners]
     if len(owners) < 3:
@@ -127,13 +131,30 @@ def is_not_held(error: BaseException) -> bool:
     return isinstance(error, library.ResponseError) and code_of(error) == "NOTHELD"
 
 
-def typed(error: Exception, address: Any) -> Exception:
-    """The error to raise: one of this package for an error reply, and any other error unchanged."""
-    if not isinstance(error, library.ResponseError) or isinstance(error, library.AuthenticationError):
-        return error
+def reason_of(error: BaseException, address: Any) -> str:
+    """Of an error reply the server's own text, with the code that redis-py removes, or that the module is missing."""
     code, text = code_of(error), str(error)
-    if text.startswith("unknown command"):
-        return ModuleMissing(f"unknown command: is lock.so loaded on {address}?")
+    if not isinstance(error, library.ResponseError):
+        return text
+    if _is_unknown(text):
+        return f"unknown command: is lock.so loaded on {address}?"
+    return text if text.split(" ")[0] == code else f"{code} {text}"
+
+
+def _is_unknown(text: str) -> bool:
+    return text.startswith(("unknown command", "ERR unknown command"))
+
+
+def typed(error: Exception, spec: Spec, server: Any) -> Exception:
+    """The error to raise: one of this package, which names the lock, for an error reply and for what the connections raise;
+    any other error unchanged."""
+    if isinstance(error, Closed):
+        return closed(spec)
+    if not isinstance(error, (library.ResponseError, Refused)) or isinstance(error, library.AuthenticationError):
+        return error
+    code, text = code_of(error), f"{spec.named}: {reason_of(error, server.address(spec.key))}"
+    if _is_unknown(str(error)):
+        return ModuleMissing(text)
     if code == "DEADLOCK":
         return Deadlock(text)
     return NoReplicas(text) if code == "NOREPLICAS" else Refused(text, code=code)

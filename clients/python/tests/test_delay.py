@@ -12,6 +12,7 @@ from harness import wait_for
 
 from lock_so import Cancellation, Cancelled, Closed, Job, Locks, Refused, aio
 from lock_so._delay import Consumer, beside, element_of, parsed
+from lock_so._spec import Spec
 from lock_so._steps import Connect, Send
 from seen import calls
 
@@ -291,7 +292,7 @@ def test_a_consumer_without_a_server(server, do):
 @pytest.mark.parametrize("error", [redis.ConnectionError("cut"), redis.TimeoutError("late")])
 def test_a_removal_without_a_reply_counts(error):
     """It is not sent again: the second one could remove an equal element of another consumer."""
-    steps, sent = Consumer(None, b"q", print, 60, 1, 1)._claimed(b"a", 1, 60), []
+    steps, sent = Consumer(None, Spec("queue", ("q",)), print, 60, 1, 1)._claimed(b"a", 1, 60), []
     try:
         step = next(steps)
         while True:

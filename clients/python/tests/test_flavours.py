@@ -13,7 +13,8 @@ import redis
 import redis.asyncio
 from harness import scaled, wait_for
 
-from lock_so import Closed, Locks, NotHeld, Refused, aio
+import lock_so
+from lock_so import Closed, Locks, ModuleMissing, NotHeld, Refused, aio
 from seen import calls, holds, info, wait_free, wait_waiters
 
 
@@ -278,3 +279,71 @@ def test_renewals_that_wait_for_replicas_delay_no_others(servers):
         except NotHeld:
             pass
     locks.close()
+
+
+# How the text of an error begins, and what the program does with Locks and a hold.
+NAMED = {
+    "acquire": ('write lock "k"', lambda locks, hold: locks.write("k").acquire(wait=5)),
+    "try": ('fair lock "k"', lambda locks, hold: locks.fair("k").acquire(wait=0)),
+    "multi": ('multi-key lock "k", "l"', lambda locks, hold: locks.multi("k", b"l").acquire()),
+    "info": ('semaphore "k"', lambda locks, hold: locks.semaphore("k", 3).info()),
+    "locked": ('read lock "k"', lambda locks, hold: locks.read("k").locked()),
+    "force": ('lock "k"', lambda locks, hold: locks.lock("k").force()),
+    "latch": ('latch "k"', lambda locks, hold: locks.latch("k").set(1)),
+    "wait": ('latch "k"', lambda locks, hold: locks.latch("k").wait()),
+    "push": ('delayed queue "k"', lambda locks, hold: locks.delayed_queue("k").push("v", 1)),
+    "list": ('delayed queue "k"', lambda locks, hold: locks.delayed_queue(b"k").list()),
+    "consume": ('delayed queue "k"', lambda locks, hold: locks.delayed_queue("k").consume(print)),
+    "renew": ('lock "held"', lambda locks, hold: hold.renew()),
+    "guard": ('lock "held"', lambda locks, hold: hold.guard("GET", "k")),
+}
+
+
+def failed(kind, do, name, *words):
+    """The text of the error of this kind, after the lock's name."""
+    named, work = NAMED[name]
+    with pytest.raises(kind) as found:
+        do(work(*words))
+    assert type(found.value) is kind and str(found.value).startswith(f"{named}: "), found.value
+    return str(found.value)[len(named) + 2 :]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_closed_locks_are_named(server, do, name):
+    locks = do.locks(server)
+    hold = do(locks.lock("held").acquire())
+    do(locks.close())
+    assert failed(Closed, do, name, locks, hold) == "these Locks are closed"
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_refusal_is_named(server, do, name):
+    locks = do.locks(server)
+    hold = do(locks.lock("held").acquire())
+    server.control.execute_command("ACL", "SETUSER", "default", "-@all", "+@connection", "+acl")
+    assert failed(Refused, do, name, locks, hold).startswith("NOPERM ")
+    server.control.execute_command("ACL", "SETUSER", "default", "+@all")
+    do(hold.release())
+    do(locks.close())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name not in ("consume", "renew", "guard")])
+def test_a_missing_module_is_named(servers, do, name):
+    server = servers.make(load_module=False)
+    locks = do.locks(server)
+    assert failed(ModuleMissing, do, name, locks, None) == f"unknown command: is lock.so loaded on localhost:{server.port}?"
+    do(locks.close())
+
+
+def test_a_redlock_names_itself(servers, do):
+    bare = [servers.make(load_module=False) for _ in range(3)]
+    locks = [do.locks(server) for server in bare]
+    lock = (aio if do.is_asyncio else lock_so).RedLock(locks).lock("k")
+    for work in (lambda: lock.acquire(wait=5), lock.locked, lock.info, lock.force):
+        with pytest.raises(ModuleMissing, match=r'^RedLock "k": unknown command: is lock.so loaded on localhost:\d+\?$'):
+            do(work())
+    for each in locks:
+        do(each.close())
+    for work in (lambda: lock.acquire(wait=5), lock.info):
+        with pytest.raises(Closed, match='^RedLock "k": these Locks are closed$'):
+            do(work())

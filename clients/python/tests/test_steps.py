@@ -274,22 +274,26 @@ def test_a_watch_ends_with_the_release(clock):
 
 
 @pytest.mark.parametrize(
-    "error, code, kind",
+    "error, kind, text",
     [
-        (BAD("NOTHELD the owner holds no such lock"), "NOTHELD", Refused),
-        (BAD("unknown command 'LOCK.ACQUIRE', with args beginning with: 'k'"), "ERR", ModuleMissing),
-        (BAD("DEADLOCK a waits"), "DEADLOCK", Deadlock),
-        (BAD("NOREPLICAS fewer"), "NOREPLICAS", NoReplicas),
-        (BAD("WRONGTYPE Operation"), "WRONGTYPE", Refused),
-        (BAD("syntax error"), "ERR", Refused),
-        (library.OutOfMemoryError("command not allowed"), "OOM", Refused),
-        (library.ClusterCrossSlotError("Keys in request"), "CROSSSLOT", Refused),
+        (BAD("NOTHELD the owner holds no such lock"), Refused, "NOTHELD the owner holds no such lock"),
+        (BAD("unknown command 'LOCK.ACQUIRE', with"), ModuleMissing, "unknown command: is lock.so loaded on there:1?"),
+        (BAD("ERR unknown command 'LOCK.ACQUIRE'"), ModuleMissing, "unknown command: is lock.so loaded on there:1?"),
+        (BAD("DEADLOCK a waits"), Deadlock, "DEADLOCK a waits"),
+        (BAD("NOREPLICAS fewer"), NoReplicas, "NOREPLICAS fewer"),
+        (BAD("WRONGTYPE Operation"), Refused, "WRONGTYPE Operation"),
+        (BAD("syntax error"), Refused, "ERR syntax error"),
+        (library.OutOfMemoryError("command not allowed"), Refused, "OOM command not allowed"),
+        (library.ClusterCrossSlotError("Keys in request"), Refused, "CROSSSLOT Keys in request"),
+        (Refused("MOVED 1 h:1: a cluster"), Refused, "MOVED 1 h:1: a cluster"),
+        (Closed(), Closed, "these Locks are closed"),
     ],
 )
-def test_types(error, code, kind):
-    assert code_of(error) == code and type(typed(error, "h:1")) is kind and not is_transient(error)
-    assert kind is not Refused or typed(error, "h:1").code == code
-    assert kind is not ModuleMissing or str(typed(error, "h:1")) == "unknown command: is lock.so loaded on h:1?"
+def test_types(error, kind, text):
+    found = typed(error, LOCK, Server())
+    assert type(found) is kind and str(found) == f'lock "k": {text}' and not is_transient(error)
+    code = "ERR" if kind is ModuleMissing else text.split(" ")[0]
+    assert not isinstance(found, Refused) or code_of(error) == found.code == code
 
 
 @pytest.mark.parametrize(
@@ -313,7 +317,7 @@ def test_transient(error):
 
 def test_a_wrong_password_is_not_transient():
     error = library.AuthenticationError("no")
-    assert not is_transient(error) and typed(error, "h:1") is error
+    assert not is_transient(error) and typed(error, LOCK, Server()) is error
 
 
 def test_a_second_release_sends_nothing(clock):
@@ -359,7 +363,7 @@ NOT_HELD = BAD("NOTHELD no")
 
 
 def test_a_short_command_is_repeated(clock):
-    ask = lambda **more: steps.asked(["X"], "k", Server(), **more)  # noqa: E731
+    ask = lambda **more: steps.asked(["X"], LOCK, Server(), **more)  # noqa: E731
     assert play(clock, ask(), [(0, CUT), (0, library.MovedError("1 h:1")), (0, 5)])[1] == 5
     assert play(clock, ask(), [(1, CUT), (1, CUT)])[1] is CUT
     assert play(clock, ask(is_repeatable=False), [(0, CUT)])[1] is CUT
