@@ -2,7 +2,7 @@
 
 from typing import Any, Optional
 
-from ._spec import Key, Spec, check_count, check_positive, checked_wait, ms_of
+from ._spec import Key, Spec, check_count, check_lease, checked_wait, ms_of
 from ._steps import Attempt, Steps, asked
 from .errors import NotAcquired, Refused
 
@@ -35,7 +35,7 @@ class BaseLatch:
     def _set(self, count: int, lease: Optional[float]) -> Any:
         check_count("count", count, 0)
         if lease is not None:
-            check_positive("lease", lease)
+            check_lease(lease)
         # It is not repeated: a second execution would undo what was counted down since the first one.
         return self._ask("LATCH.SET", self.key, count, *(["PX", ms_of(lease)] if lease is not None else []), is_repeatable=False)
 

@@ -60,6 +60,12 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must have a limit, not inf")
 
 
+def check_lease(lease: Any) -> None:
+    check_positive("lease", lease)
+    if lease < 0.001:
+        raise ValueError(f"lease must be at least 1 ms, not {float(lease):g} s")
+
+
 def check_delay(name: str, value: Any) -> None:
     if not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
@@ -118,7 +124,7 @@ class Spec:
             raise ValueError("keys must not be empty")
         for key in self.keys:
             check_key(key)
-        check_positive("lease", self.lease)
+        check_lease(self.lease)
         if self.replicas is not None:
             if not isinstance(self.replicas, (tuple, list)) or len(self.replicas) != 2:
                 raise TypeError(f"replicas must be (number, seconds), not {self.replicas!r}")

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Set
 import redis.exceptions as library
 
 from ._info import LockInfo, info_of, joined
-from ._spec import Key, Spec, Words, check_positive, holders_of, new_owner
+from ._spec import Key, Spec, Words, check_lease, holders_of, new_owner
 from .errors import Busy, Closed, NotHeld, Refused, is_connection, is_not_held, is_transient, not_acquired, not_held, reason_of, typed
 
 log = logging.getLogger("lock_so")
@@ -422,7 +422,7 @@ class State:
     def _change(self, lease: Optional[float]) -> float:
         """Before a renewal. Until the server has confirmed the lease, the hold ends with the shorter one. Returns the time."""
         if lease is not None:
-            check_positive("lease", lease)
+            check_lease(lease)
             if self.spec.session:
                 raise ValueError("lease: that of a session cannot be changed")
         self.check()

@@ -2,13 +2,15 @@
 
 import os
 import socket
+import time
 
 import pytest
 import redis
 import redis.asyncio
 
-from lock_so import Locks, aio
+from lock_so import Locks, RedLock, _sync, aio
 from lock_so._spec import Spec, new_owner
+from lock_so._steps import State
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,7 @@ def test_release_and_cancel(spec, release, cancel):
 REFUSED = {
     "lease": ("lease must be greater than 0, not 0", {"lease": 0}),
     "negative lease": ("lease must be greater than 0, not -1.5", {"lease": -1.5}),
+    "lease below 1 ms": ("lease must be at least 1 ms, not 0.0009 s", {"lease": 0.0009}),
     "wait": ("wait must not be negative, not -1", {"wait": -1}),
     "replicas": ("replicas must be at least 1, not 0", {"replicas": (0, 1)}),
     "endless lease": ("lease must have a limit, not inf", {"lease": float("inf")}),
@@ -75,6 +78,21 @@ def test_options_are_checked(kind, name):
     with pytest.raises(ValueError) as found:
         getattr(Locks(redis.Redis()), kind)("k", **options)
     assert str(found.value) == text
+
+
+def test_the_shortest_lease():
+    locks = Locks(redis.Redis())
+    assert locks.lock("k", lease=0.001)._spec.acquire("o", None)[3:5] == ["PX", 1]
+    hold = _sync.Hold(locks.lock("k"), State(Spec("lock", ("k",)), "o", 1, time.monotonic(), None))
+    for lease, text in ((0, "greater than 0, not 0"), (0.0004, "at least 1 ms, not 0.0004 s")):
+        for refused in (
+            lambda: locks.latch("k").set(1, lease=lease),  # noqa: B023
+            lambda: RedLock([locks, Locks(redis.Redis()), Locks(redis.Redis())]).lock("k", lease=lease),  # noqa: B023
+            lambda: hold.renew(lease),  # noqa: B023
+        ):
+            with pytest.raises(ValueError, match=f"^lease must be {text}$"):
+                refused()
+    hold._state.is_ending = True
 
 
 @pytest.mark.parametrize(
