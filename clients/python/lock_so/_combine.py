@@ -19,6 +19,8 @@ def ordered(locks: Sequence[Any]) -> List[Any]:
     """The locks to acquire, in the order that is the same in all programs."""
     if any(isinstance(lock, BaseCombined) and lock._use.on_lost for lock in locks):
         raise ValueError("on_lost: that of a combined lock must be given to the outer one")
+    if any(lock._use.cancel_on_loss for lock in locks):
+        raise ValueError("cancel_on_loss: that of a member has no body to cancel; it is an option of combine()")
     if any(lock._spec.kind == "redlock" for lock in locks):
         raise ValueError("locks: a RedLock cannot be combined")
     members = [part for lock in locks for part in (lock._members if isinstance(lock, BaseCombined) else [lock])]

@@ -129,6 +129,10 @@ def test_members_are_checked(two, do):
     for locks in ([], [one.lock("k"), one.fair(b"k")], [one.lock("k"), combine(other.lock("k"), on_lost=print)]):
         with pytest.raises(ValueError):
             combine(*locks)
+    if do.is_asyncio:
+        for lock in (one.lock("k", cancel_on_loss=True), combine(one.lock("k"), other.lock("k"), cancel_on_loss=True)):
+            with pytest.raises(ValueError, match="^cancel_on_loss: .* option of combine"):
+                combine(lock, other.lock("l"))
     with pytest.raises(TypeError):
         combine(one)
     nested = combine(combine(other.lock("k"), one.lock("l")), one.lock("k"))
