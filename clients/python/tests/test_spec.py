@@ -8,6 +8,7 @@ import pytest
 import redis
 import redis.asyncio
 
+import lock_so
 from lock_so import Locks, RedLock, _sync, aio
 from lock_so._spec import Spec, new_owner
 from lock_so._steps import State
@@ -184,3 +185,37 @@ def test_owners_differ():
     assert len(owners) == 1000
     host, pid, rest = owners.pop().split(":")
     assert (host, pid) == (socket.gethostname(), str(os.getpid())) and len(rest) == 16
+
+
+PUBLIC = {
+    "Locks": "close delayed_queue fair latch lock multi read semaphore write",
+    "Lock": "acquire force info locked",
+    "CombinedLock": "acquire force info locked",
+    "MajorityLock": "acquire force info locked",
+    "Hold": "guard holds is_lost keys owner release renew token",
+    "CombinedHold": "guard holds is_lost keys owner release renew token",
+    "MajorityHold": "guard holds is_lost keys owner release renew token",
+    "Latch": "count count_down key set wait",
+    "DelayedQueue": "cancel consume key list push",
+    "RedLock": "lock",
+}
+
+
+@pytest.mark.parametrize("module", [lock_so, aio])
+def test_public_names(module):
+    """Those of the objects: other names begin with an underscore."""
+    client = (redis.asyncio if module is aio else redis).Redis()
+    all_locks = [module.Locks(client) for _ in range(3)]
+    locks, redlock = all_locks[0], module.RedLock(all_locks)
+    objects = [locks, locks.lock("k"), module.combine(locks.lock("k")), redlock.lock("k"), locks.latch("k"), redlock]
+    objects += [locks.delayed_queue("k")]
+    for name in ("Hold", "CombinedHold", "MajorityHold"):
+        state = State(Spec("lock", ("k",)), "o", 1, time.monotonic(), None)
+        objects.append(getattr(module, name)(redlock.lock("k"), state))
+        state.is_ending = True  # there is nothing to release
+    assert {type(each).__name__: " ".join(name for name in dir(each) if name[0] != "_") for each in objects} == PUBLIC
+    assert set(PUBLIC) <= set(module.__all__)
+
+
+def test_not_acquired_is_a_timeout():
+    assert issubclass(lock_so.NotAcquired, TimeoutError)
