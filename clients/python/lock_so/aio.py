@@ -417,7 +417,11 @@ class Lock(BaseLock["Hold"]):
         return self._enter(asyncio.current_task(), await (await self.acquire()).__aenter__())
 
     async def __aexit__(self, *error: Any) -> None:
-        await self._leave(asyncio.current_task()).__aexit__(*error)
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            task = None  # in a child after a fork, which has no loop
+        await self._leave(task).__aexit__(*error)
 
 
 class Hold(BaseHold):
