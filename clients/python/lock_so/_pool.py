@@ -146,6 +146,8 @@ class Pool:
         master, found = self.place(key) or self.master, self.settings
         if master:
             return "%s:%s" % master
+        if self._managed is not None:
+            return f'the master "{self.name}"'
         return found.get("path") or f"{found.get('host', 'localhost')}:{found.get('port', 6379)}"
 
     def new(self, place: Place) -> Any:

@@ -232,6 +232,13 @@ class Managed:
         self.sentinel_manager, self.sentinels = self, [Client() for _ in range(3)]
 
 
+def test_the_address_of_a_master_that_no_sentinel_has_named_yet():
+    pool = Fake({"connection_pool": Managed()})
+    assert pool.address("k") == 'the master "main"'
+    pool.master = "h", 7
+    assert pool.address("k") == "h:7" and Fake({"host": "h", "port": 1}).address("k") == "h:1"
+
+
 def test_two_look_ups_at_the_same_time_query_each_sentinel_once():
     pool = Fake({"connection_pool": Managed()})
     silent, other, healthy = pool.sentinels
