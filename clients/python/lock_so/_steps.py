@@ -83,7 +83,7 @@ def pauses() -> Iterator[float]:
 def repeated(words: Words, until: float, is_repeatable: bool = True, more: float = 0.0) -> Steps:
     """Returns the reply to a short command. After a transient error it is sent again, until that time; if it is not
     repeatable, only if the server has not executed it. `more`: how much later than usual a reply may be."""
-    pause = pauses()
+    pause, last = pauses(), until - LATE  # the last try still has time to fail by itself
     while True:
         is_sent, limit = False, min(until, time.monotonic() + MARGIN + more)
         try:
@@ -92,9 +92,9 @@ def repeated(words: Words, until: float, is_repeatable: bool = True, more: float
             return (yield Send(words, limit))
         except Exception as error:
             may_be_executed = is_sent and is_connection(error) and not is_repeatable
-            if may_be_executed or not is_transient(error) or time.monotonic() >= until:
+            if may_be_executed or not is_transient(error) or time.monotonic() >= last:
                 raise
-        yield Pause(min(next(pause), max(0.0, until - time.monotonic())))
+        yield Pause(min(next(pause), max(0.0, last - time.monotonic())))
 
 
 def asked(words: Words, spec: Spec, server: Any, is_repeatable: bool = True, more: float = 0.0,

@@ -362,13 +362,27 @@ def test_the_reply_of_info(reply):
 NOT_HELD = BAD("NOTHELD no")
 
 
+def test_the_last_try_of_a_short_command_has_time_to_fail(clock):
+    asked, left = steps.asked(["X"], LOCK, Server()), []
+    step = next(asked)
+    with pytest.raises(library.ConnectionError) as found:
+        while True:
+            if isinstance(step, Pause):
+                clock.now += step.seconds
+                step = asked.send(None)
+            else:
+                left.append(step.until - clock.now)
+                step = asked.throw(CUT)
+    assert found.value is CUT and min(left) > 0.07 and clock.now > 1001.9
+
+
 def test_a_short_command_is_repeated(clock):
     ask = lambda **more: steps.asked(["X"], LOCK, Server(), **more)  # noqa: E731
     assert play(clock, ask(), [(0, CUT), (0, library.MovedError("1 h:1")), (0, 5)])[1] == 5
     assert play(clock, ask(), [(1, CUT), (1, CUT)])[1] is CUT
     assert play(clock, ask(is_repeatable=False), [(0, CUT)])[1] is CUT
     assert play(clock, ask(is_repeatable=False), [(0, library.TryAgainError("x")), (0, 5)])[1] == 5
-    assert play(clock, ask(is_repeatable=False), [], unreachable=CUT)[1] is CUT and 1004 <= clock.now < 1005
+    assert play(clock, ask(is_repeatable=False), [], unreachable=CUT)[1] is CUT and 1003.9 <= clock.now < 1005
     assert type(play(clock, ask(), [(0, BAD("WRONGTYPE no"))])[1]) is Refused
 
 
