@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
 
+import redis.exceptions as library
+
 from ._info import LockInfo, joined
 from ._spec import Spec, Use, encoded
 from ._steps import LATE, MARGIN, AnyOf, Do, State, Steps
@@ -223,18 +225,25 @@ class Several:
         return len(self._members)
 
     def _replies(self, steps: Callable[[Any], Steps]) -> Generator[Any, Any, List[Any]]:
-        """What the members reply. Also after an error the others are requested, and then the first error is raised, unless
-        enough have replied."""
-        found: List[Any] = []
-        errors: List[Exception] = []
+        """What the members reply, which are requested at the same time. If too few do, the first error is raised."""
+        results: Dict[Any, Any] = {}
+        jobs: Dict[Any, Any] = {}
+        until = time.monotonic() + MARGIN + LATE
         for member in self._members:
-            try:
-                found.append((yield Do(lambda: member._ask(steps(member)))))  # noqa: B023
-            except Exception as error:
-                errors.append(error)
-        if len(found) < self._enough():
+            if member._shared.is_closed:
+                results[member] = closed(member._spec)
+            else:
+                jobs[member._shared.start(member._spec.key, steps(member), group=GROUP)] = member
+        while jobs and time.monotonic() < until:
+            for job in (yield AnyOf(set(jobs), until)):
+                member = jobs.pop(job)
+                results[member] = closed(member._spec) if job.cancelled() else job.exception() or job.result()
+        late = library.TimeoutError(f"no reply within {MARGIN:g} s")
+        found = [results.get(member, late) for member in self._members]
+        errors = [each for each in found if isinstance(each, Exception)]
+        if len(found) - len(errors) < self._enough():
             raise errors[0]
-        return found
+        return [each for each in found if not isinstance(each, Exception)]
 
     def _inspected(self, count: int) -> Generator[Any, Any, LockInfo]:
         return joined((yield from self._replies(lambda member: member._inspected(count))))

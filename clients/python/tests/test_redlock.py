@@ -162,6 +162,22 @@ def test_a_minority_that_is_away(three, do):
         do(lock.force())
 
 
+def test_silent_servers_are_requested_at_the_same_time(three, do):
+    lock = three.redlock.lock("k")
+    do(do(lock.acquire(wait=20)).release())
+    for server in three.servers[:2]:
+        os.kill(server.pid, signal.SIGSTOP)
+    try:
+        for work in (lock.locked, lock.info, lock.force):
+            began = time.monotonic()
+            with pytest.raises(redis.TimeoutError):
+                do(work())
+            assert time.monotonic() - began < 3
+    finally:
+        for server in three.servers[:2]:
+            os.kill(server.pid, signal.SIGCONT)
+
+
 def test_a_silent_server(three, do):
     do(do(three.redlock.lock("other").acquire()).release())
     os.kill(three.servers[0].pid, signal.SIGSTOP)
