@@ -347,3 +347,28 @@ def test_a_redlock_names_itself(servers, do):
     for work in (lambda: lock.acquire(wait=5), lock.info):
         with pytest.raises(Closed, match='^RedLock "k": these Locks are closed$'):
             do(work())
+
+
+def test_an_error_in_a_callback_is_logged_with_its_traceback(server, do, caplog):
+    def lost(_):
+        raise ValueError("of the callback")
+
+    locks = do.locks(server)
+    hold = do(locks.lock("k", on_lost=lost).acquire())
+    wait_for(lambda: calls(server, "lock.watch") > 0, 20, "the hold to be watched")
+    server.control.execute_command("LOCK.FORCE", "k")
+    wait_for(lambda: "ValueError: of the callback" in caplog.text, 20, "the log")
+    assert 'lock "k": error in the callback for its loss' in caplog.messages
+    assert "Traceback (most recent call last)" in caplog.text and "in lost\n" in caplog.text
+    with pytest.raises(NotHeld):
+        do(hold.release())
+    do(locks.close())
+
+
+def test_an_outage_is_named_and_not_the_time(server, do):
+    locks = do.locks(server)
+    assert not do(locks.lock("k").locked())
+    server.kill()
+    with pytest.raises(redis.ConnectionError, match=f"Error .*{server.port}"):
+        do(locks.lock("k").locked())
+    do(locks.close())
