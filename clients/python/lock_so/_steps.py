@@ -11,7 +11,19 @@ import redis.exceptions as library
 
 from ._info import LockInfo, info_of, joined
 from ._spec import Key, Spec, Words, check_lease, holders_of, new_owner
-from .errors import Busy, Closed, NotHeld, Refused, is_connection, is_not_held, is_transient, not_acquired, not_held, reason_of, typed
+from .errors import (
+    Busy,
+    Closed,
+    NotHeld,
+    Refused,
+    is_connection,
+    is_not_held,
+    is_transient,
+    not_acquired,
+    not_held,
+    reason_of,
+    typed,
+)
 
 log = logging.getLogger("lock_so")
 
