@@ -308,8 +308,8 @@ macro_rules! requests {
             /// # Errors
             ///
             /// [`InvalidOption`](crate::Error::InvalidOption), [`Connection`](crate::Error::Connection) if the server has
-            /// not replied within two seconds, [`NoModule`](crate::Error::NoModule), [`Closed`](crate::Error::Closed),
-            /// [`Refused`](crate::Error::Refused).
+            /// not replied within two seconds, [`ModuleMissing`](crate::Error::ModuleMissing),
+            /// [`Closed`](crate::Error::Closed), [`Refused`](crate::Error::Refused).
             pub $($async)? fn locked(&self) -> Result<bool> {
                 Ok(!self.informed(0)$($await)*?.holders.is_empty())
             }

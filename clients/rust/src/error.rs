@@ -47,9 +47,9 @@ pub enum Error {
         /// The server's error.
         error: RedisError,
     },
-    /// The server does not know the commands.
+    /// The server does not know the commands: lock.so is not loaded there.
     #[non_exhaustive]
-    NoModule {
+    ModuleMissing {
         /// The lock.
         lock: String,
         /// The address of the server.
@@ -128,7 +128,7 @@ impl fmt::Display for Error {
             Self::InvalidOption { text, .. } => f.write_str(text),
             Self::NotAcquired(error) => error.fmt(f),
             Self::NotHeld { lock, why } => write!(f, "{lock} is not held: {why}"),
-            Self::NoModule { lock, address } => {
+            Self::ModuleMissing { lock, address } => {
                 write!(f, "{lock}: unknown command: is lock.so loaded on {address}?")
             }
             Self::Deadlock { lock, error } | Self::NoReplicas { lock, error } | Self::Refused { lock, error } => {

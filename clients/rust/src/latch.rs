@@ -44,7 +44,7 @@ macro_rules! latch {
             /// # Errors
             ///
             /// [`InvalidOption`](Error::InvalidOption), [`Connection`](Error::Connection) if the server has not replied
-            /// within two seconds, [`NoModule`](Error::NoModule), [`Closed`](Error::Closed),
+            /// within two seconds, [`ModuleMissing`](Error::ModuleMissing), [`Closed`](Error::Closed),
             /// [`Refused`](Error::Refused).
             pub $($async)? fn set(&self, count: u64, lease: Option<Duration>) -> Result<()> {
                 let spec = &self.lock.spec;
@@ -99,8 +99,9 @@ macro_rules! latch {
             ///
             /// # Errors
             ///
-            /// [`Connection`](Error::Connection) if no connection ever succeeded; [`NoModule`](Error::NoModule),
-            /// [`Closed`](Error::Closed), [`Refused`](Error::Refused); in threads, [`Cancelled`](Error::Cancelled).
+            /// [`Connection`](Error::Connection) if no connection ever succeeded;
+            /// [`ModuleMissing`](Error::ModuleMissing), [`Closed`](Error::Closed), [`Refused`](Error::Refused); in threads,
+            /// [`Cancelled`](Error::Cancelled).
             pub $($async)? fn wait(&self) -> Result<()> {
                 self.opened(Wait::forever())$($await)*
             }

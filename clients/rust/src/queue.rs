@@ -292,7 +292,7 @@ macro_rules! queue {
             ///
             /// [`InvalidOption`](Error::InvalidOption): a value may not begin with `lock-so:`, a number and a colon, as
             /// those of consumers do. [`Connection`](Error::Connection) if the server has not replied within two seconds,
-            /// [`NoModule`](Error::NoModule), [`Closed`](Error::Closed), [`Refused`](Error::Refused).
+            /// [`ModuleMissing`](Error::ModuleMissing), [`Closed`](Error::Closed), [`Refused`](Error::Refused).
             pub $($async)? fn push(&self, value: impl AsRef<[u8]>, delay: Duration) -> Result<String> {
                 let command = self.pushes("*", value.as_ref(), delay)?;
                 self.ask(&command, true)$($await)*

@@ -185,7 +185,7 @@ impl Spec {
             Some("NOREPLICAS") => Error::NoReplicas { lock, error },
             Some(_) if is_full(&error) => Error::Connection { lock, error },
             Some("ERR") if error.detail().is_some_and(|text| text.to_lowercase().starts_with("unknown command")) => {
-                Error::NoModule { lock, address: nodes.address(self.key()) }
+                Error::ModuleMissing { lock, address: nodes.address(self.key()) }
             }
             Some(_) => Error::Refused { lock, error },
             None if error.kind() == ErrorKind::UnexpectedReturnType => Error::Refused { lock, error },

@@ -41,7 +41,7 @@ pub fn code(error: Error) -> (&'static str, String) {
         Error::NotHeld { .. } => "not_held",
         Error::Deadlock { .. } => "deadlock",
         Error::NoReplicas { .. } => "no_replicas",
-        Error::NoModule { .. } => "module_missing",
+        Error::ModuleMissing { .. } => "module_missing",
         Error::Refused { .. } => "refused",
         Error::Cancelled { .. } => "cancelled",
         Error::Connection { .. } => "connection",

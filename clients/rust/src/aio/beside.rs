@@ -49,8 +49,8 @@ impl DelayedQueue {
     /// # Errors
     ///
     /// [`InvalidOption`](Error::InvalidOption), [`Closed`](Error::Closed); [`Connection`](Error::Connection) if no
-    /// connection ever succeeded; [`NoModule`](Error::NoModule), [`Refused`](Error::Refused), for example if the key is
-    /// not a list.
+    /// connection ever succeeded; [`ModuleMissing`](Error::ModuleMissing), [`Refused`](Error::Refused), for example if the
+    /// key is not a list.
     ///
     /// [`timeout`]: crate::DelayedQueue::timeout
     /// [`max_tries`]: crate::DelayedQueue::max_tries

@@ -62,7 +62,7 @@ impl DelayedQueue {
     /// # Errors
     ///
     /// [`InvalidOption`](Error::InvalidOption), [`Closed`](Error::Closed), [`Cancelled`](Error::Cancelled);
-    /// [`Connection`](Error::Connection) if no connection ever succeeded; [`NoModule`](Error::NoModule),
+    /// [`Connection`](Error::Connection) if no connection ever succeeded; [`ModuleMissing`](Error::ModuleMissing),
     /// [`Refused`](Error::Refused), for example if the key is not a list.
     ///
     /// [`timeout`]: crate::DelayedQueue::timeout

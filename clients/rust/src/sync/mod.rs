@@ -123,7 +123,7 @@ impl Lock {
     ///
     /// [`InvalidOption`](crate::Error::InvalidOption), [`Deadlock`](crate::Error::Deadlock),
     /// [`NoReplicas`](crate::Error::NoReplicas), [`Refused`](crate::Error::Refused),
-    /// [`NoModule`](crate::Error::NoModule), [`Closed`](crate::Error::Closed);
+    /// [`ModuleMissing`](crate::Error::ModuleMissing), [`Closed`](crate::Error::Closed);
     /// [`Connection`](crate::Error::Connection) if no connection ever succeeded
     /// ([`Settings::connect_timeout`](crate::Settings::connect_timeout)); [`Cancelled`](crate::Error::Cancelled) if the lock has a [`Cancel`].
     pub fn lock(&self) -> Result<Guard> {
