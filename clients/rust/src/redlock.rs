@@ -370,14 +370,14 @@ pub(crate) fn random_pause() -> Duration {
 
 /// The error of these votes: `Err` if the servers that refuse leave no majority, or one must not be among them; otherwise
 /// that of a server that has not replied, if those that have are no majority.
-pub(crate) fn judged(votes: Vec<Option<Vote>>, majority: usize) -> std::result::Result<Option<RedisError>, Fault> {
+pub(crate) fn judged(votes: Vec<Option<Vote>>, majority: usize) -> std::result::Result<Option<Reason>, Fault> {
     let (total, mut refused, mut missing) = (votes.len(), Vec::new(), Vec::new());
     let mut silent = 0;
-    for vote in votes {
+    for (number, vote) in votes.into_iter().enumerate() {
         match vote {
             Some(Vote::Invalid(error)) => return Err(Fault::Invalid(error)),
-            Some(Vote::Refused(error)) => refused.push(error),
-            Some(Vote::Missing(error, _)) => missing.push(error),
+            Some(Vote::Refused(error)) => refused.push((number, error)),
+            Some(Vote::Missing(error, _)) => missing.push((number, error)),
             None => silent += 1,
             Some(_) => {}
         }
@@ -386,7 +386,7 @@ pub(crate) fn judged(votes: Vec<Option<Vote>>, majority: usize) -> std::result::
         return Err(Fault::Refused(refused.remove(0)));
     }
     let replied = total - missing.len() - silent;
-    Ok((replied < majority).then(|| missing.pop().unwrap_or_else(timed_out)))
+    Ok((replied < majority).then(|| missing.pop().unwrap_or_else(|| (0, timed_out()))))
 }
 
 /// The servers that have replied that another client holds the lock.
@@ -403,10 +403,13 @@ pub(crate) enum Paused {
     Ended,
 }
 
+/// The number of a server, and its error.
+pub(crate) type Reason = (usize, RedisError);
+
 /// Why there can be no majority.
 pub(crate) enum Fault {
     Invalid(Error),
-    Refused(RedisError),
+    Refused(Reason),
 }
 
 /// The requests to all servers, and the guard of what they have granted.
@@ -465,7 +468,6 @@ macro_rules! redlock {
             $($async)? fn acquire(&self, wait: Wait) -> Result<MajorityGuard> {
                 let (servers, spec) = (&self.servers, Arc::new(self.lock.spec.clone()));
                 let busy = Arc::new(servers.all.iter().map(|_| AtomicBool::new(false)).collect());
-                let nodes = &servers.all[0].core.pool.nodes;
                 let patience = servers.all.iter().map(|locks| locks.core.shared.connect_timeout).max().unwrap_or_default();
                 let mut silent = None;
                 self.check()?;
@@ -500,14 +502,15 @@ macro_rules! redlock {
                             servers.are_checked.store(false, Ordering::SeqCst);
                             Some(error)
                         }
-                        Err(Fault::Refused(error)) => Some(spec.error(error, nodes)),
+                        Err(Fault::Refused(reason)) => Some(because(&party, reason)),
                         Ok(cause) => {
                             silent = cause.as_ref().map(|_| silent.unwrap_or(began));
                             let is_last = wait.only_tries() || silent.is_some_and(|since| since.elapsed() >= patience);
                             match cause {
-                                Some(error) if is_last => Some(spec.error(error, nodes)),
+                                Some(reason) if is_last => Some(because(&party, reason)),
                                 cause if wait.has_timed_out() => {
                                     let (lock, waited, holders) = (spec.to_string(), wait.time(), Vec::new());
+                                    let cause = cause.map(|(_, error)| error);
                                     Some(Error::NotAcquired(Box::new(NotAcquired { lock, waited, holders, cause })))
                                 }
                                 _ => None,
@@ -844,12 +847,15 @@ macro_rules! redlock {
 
         /// The error of these votes, if there is one.
         fn failure(party: &Party<Core>, votes: Vec<Option<Vote>>) -> Option<Error> {
-            let error = match judged(votes, party.servers.majority()) {
-                Ok(error) => error?,
-                Err(Fault::Invalid(error)) => return Some(error),
-                Err(Fault::Refused(error)) => error,
-            };
-            Some(party.spec.error(error, &party.servers.all[0].core.pool.nodes))
+            match judged(votes, party.servers.majority()) {
+                Ok(reason) => Some(because(party, reason?)),
+                Err(Fault::Invalid(error)) => Some(error),
+                Err(Fault::Refused(reason)) => Some(because(party, reason)),
+            }
+        }
+
+        fn because(party: &Party<Core>, (number, error): Reason) -> Error {
+            party.spec.error(error, &party.servers.all[number].core.pool.nodes)
         }
 
         /// Renews the lock on all servers.
@@ -873,7 +879,7 @@ macro_rules! redlock {
                     hold.check() // it may have been lost meanwhile
                 }
                 Some(false) => {
-                    let slow = || party.spec.error(timed_out(), &party.servers.all[0].core.pool.nodes);
+                    let slow = || because(party, (0, timed_out()));
                     Err(failure(party, votes).unwrap_or_else(slow))
                 }
             }

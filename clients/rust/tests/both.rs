@@ -438,6 +438,16 @@ macro_rules! tests {
             }
 
             #[$test]
+            $($async)? fn a_majority_without_the_module_is_named() {
+                let servers = [Server::start(), Server::bare(), Server::bare()];
+                let locks = servers.each_ref().map(|server| Locks::new(&server.client));
+                let error = RedLock::new(locks).unwrap().lock("a").lock()$($await)*.unwrap_err();
+                assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");
+                let address = servers[1].client.get_connection_info().addr().to_string();
+                assert_eq!(error.to_string(), format!("lock \"a\": unknown command: is lock.so loaded on {address}?"));
+            }
+
+            #[$test]
             $($async)? fn keys_of_several_slots() {
                 let mut nodes = cluster();
                 let seed = format!("redis://{}/", nodes[0].client.get_connection_info().addr());

@@ -14,7 +14,7 @@ use crate::error::NotAcquired;
 use crate::hold::{Hold, OnLost};
 use crate::nodes::Name;
 use crate::redlock::{
-    drift, judged, random_pause, refusing, reply_time, Fault, Identity, Party, Paused, Request, Servers, Vote,
+    drift, judged, random_pause, refusing, reply_time, Fault, Identity, Party, Paused, Reason, Request, Servers, Vote,
     ACQUISITIONS,
 };
 use crate::shared::SETTLING;

@@ -22,21 +22,27 @@ impl Server {
         Self::with(Vec::new)
     }
 
+    /// Without the module.
+    pub fn bare() -> Self {
+        (0..10).find_map(|_| Self::on(free_port(), Vec::new())).expect("no server has started on ten ports")
+    }
+
     /// With more arguments for the server's program; `arguments` is called for each attempt.
     pub fn with(arguments: impl Fn() -> Vec<String>) -> Self {
-        (0..10).find_map(|_| Self::on(free_port(), arguments())).expect("no server has started on ten ports")
+        let module = var("MODULE").expect("MODULE must be the path of lock.so: use make test-client-rust");
+        let loading = || [vec!["--loadmodule".into(), module.clone()], arguments()].concat();
+        (0..10).find_map(|_| Self::on(free_port(), loading())).expect("no server has started on ten ports")
     }
 
     /// `None` if its process has ended, as it does when another process has taken one of its ports.
     fn on(port: u16, arguments: Vec<String>) -> Option<Self> {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
-        let module = var("MODULE").expect("MODULE must be the path of lock.so: use make test-client-rust");
         let program = var("SERVER").unwrap_or_else(|_| "redis-server".into());
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("lock-so-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut process = Command::new(program)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--loadmodule", &module])
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .args(arguments)
             .current_dir(&folder)
             .stdout(Stdio::null())
