@@ -15,7 +15,7 @@ pub enum Error {
     /// An option of the lock or of its factory is invalid. Nothing was sent.
     #[non_exhaustive]
     InvalidOption {
-        /// The lock.
+        /// The lock, or `RedLock` or `Settings`.
         lock: String,
         /// Which option, and why.
         text: String,

@@ -6,6 +6,7 @@ use redis::{Client, IntoConnectionInfo, RedisResult};
 
 use crate::nodes::{infos, Nodes};
 use crate::util::capped;
+use crate::{Error, Result};
 
 /// The servers of the locks, and how to wait there.
 ///
@@ -50,22 +51,38 @@ impl Settings {
 
     /// How long one command blocks at most; 30 seconds by default. Then the request is sent again. A server that has
     /// not replied two seconds later is considered unreachable.
-    pub fn max_block(mut self, max_block: Duration) -> Self {
-        self.max_block = capped(max_block);
-        self
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOption`](Error::InvalidOption) if it is zero.
+    pub fn max_block(mut self, max_block: Duration) -> Result<Self> {
+        self.max_block = positive("max_block", max_block)?;
+        Ok(self)
     }
 
     /// How long an attempt to connect may take, and after what time an acquisition returns
-    /// [`Error::Connection`](crate::Error::Connection) if no connection has ever succeeded; 5 seconds by default. Once
-    /// connected, waits survive outages.
-    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
-        self.connect_timeout = capped(connect_timeout);
-        self
+    /// [`Error::Connection`] if no connection has ever succeeded; 5 seconds by default. Once connected, waits survive
+    /// outages.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOption`](Error::InvalidOption) if it is zero.
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Result<Self> {
+        self.connect_timeout = positive("connect_timeout", connect_timeout)?;
+        Ok(self)
     }
 
     fn of(nodes: Nodes) -> Self {
         Self { nodes, max_block: Duration::from_secs(30), connect_timeout: Duration::from_secs(5) }
     }
+}
+
+fn positive(name: &str, time: Duration) -> Result<Duration> {
+    if time.is_zero() {
+        let text = format!("{name} must be greater than 0, not 0");
+        return Err(Error::InvalidOption { lock: "Settings".into(), text });
+    }
+    Ok(capped(time))
 }
 
 impl From<&Client> for Settings {

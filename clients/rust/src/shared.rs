@@ -110,7 +110,7 @@ impl Shared {
 
     /// Refuses invalid options, and everything if it was closed.
     pub fn check(&self, spec: &Spec) -> Result<(), Error> {
-        spec.check(self.max_block, self.connect_timeout)?;
+        spec.check()?;
         if self.is_closed() {
             return Err(spec.closed());
         }

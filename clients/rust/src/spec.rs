@@ -126,14 +126,10 @@ impl Spec {
     }
 
     /// Refuses invalid options.
-    pub fn check(&self, max_block: Duration, connect_timeout: Duration) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         let semaphore = self.kind == Kind::Semaphore;
         let tokens = matches!(self.kind, Kind::Lock | Kind::Fair | Kind::Write);
-        let text = if max_block.is_zero() {
-            String::from("max_block must be greater than 0, not 0")
-        } else if connect_timeout.is_zero() {
-            String::from("connect_timeout must be greater than 0, not 0")
-        } else if self.keys.is_empty() {
+        let text = if self.keys.is_empty() {
             String::from("keys must not be empty")
         } else if self.lease.is_zero() {
             String::from(NO_LEASE)

@@ -426,12 +426,9 @@ macro_rules! tests {
             #[$test]
             $($async)? fn a_majority_that_cannot_be_reached() {
                 let servers = [Server::start()];
-                let gone = || Settings::single(&redis::Client::open("redis://127.0.0.1:1/").unwrap());
-                let locks = [
-                    Locks::new(&servers[0].client),
-                    Locks::new(gone().connect_timeout(SECOND)),
-                    Locks::new(gone().connect_timeout(SECOND)),
-                ];
+                let gone = redis::Client::open("redis://127.0.0.1:1/").unwrap();
+                let gone = || Locks::new(Settings::single(&gone).connect_timeout(SECOND).unwrap());
+                let locks = [Locks::new(&servers[0].client), gone(), gone()];
                 let lock = RedLock::new(locks).unwrap().lock("a");
                 assert!(matches!(lock.try_lock()$($await)*, Err(Error::Connection { .. })));
                 assert!(matches!(lock.lock_for(SECOND / 5)$($await)*, Err(Error::NotAcquired(_))));

@@ -141,7 +141,7 @@ fn a_wait_ends_in_time_after_its_connection_was_closed() {
 fn a_wait_that_is_a_little_longer_than_a_blocking_call_ends_in_time() {
     let server = Server::start();
     let wire = Wire::to(server.port());
-    let factories = both(|| Settings::single(&wire.client()).max_block(ms(1000)));
+    let factories = both(|| Settings::single(&wire.client()).max_block(ms(1000)).unwrap());
     factories.iter().for_each(|locks| locks.lock("a").release().unwrap());
     wire.swallow();
     wire.swallow_new();
@@ -308,7 +308,8 @@ fn close_does_not_wait_for_a_future_whose_request_has_ended() {
 fn durations_without_a_limit() {
     const MAX: Duration = Duration::MAX;
     let mut server = Server::start();
-    for locks in both(|| Settings::single(&server.client).max_block(MAX).connect_timeout(MAX)) {
+    let settings = || Settings::single(&server.client).max_block(MAX)?.connect_timeout(MAX);
+    for locks in both(|| settings().unwrap()) {
         match &locks {
             Locks::Sync(locks) => {
                 let guard = locks.lock("a").lease(MAX).lock().unwrap();
@@ -479,7 +480,7 @@ fn a_session_whose_watch_is_refused_keeps_its_connection() {
 fn a_session_on_a_dead_connection_is_bound_to_another() {
     let server = Server::start();
     let wire = Wire::to(server.port());
-    for locks in both(|| Settings::single(&wire.client()).max_block(ms(500))) {
+    for locks in both(|| Settings::single(&wire.client()).max_block(ms(500)).unwrap()) {
         locks.lock("b").release().unwrap(); // whose connection is dead, too
         let guard = locks.acquire("a", None, true).unwrap();
         wire.swallow();

@@ -107,7 +107,7 @@ fn a_client_that_speaks_resp3() {
     let mut server = Server::start();
     let address = format!("redis://{}/?protocol=resp3", server.client.get_connection_info().addr());
     let client = redis::Client::open(address).unwrap();
-    let locks = Locks::new(Settings::single(&client).max_block(Duration::from_millis(20)));
+    let locks = Locks::new(Settings::single(&client).max_block(Duration::from_millis(20)).unwrap());
     let guard = locks.lock("a").fenced().on_lost(|| {}).lock().unwrap();
     assert!(guard.token().is_some());
     server.shows("lock_watchers:1");
@@ -221,7 +221,8 @@ fn no_server() {
 #[test]
 fn a_wrong_port_is_an_error_after_the_time_to_connect() {
     let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
-    let lock = Locks::new(Settings::single(&client).connect_timeout(Duration::from_millis(200))).lock("a");
+    let settings = Settings::single(&client).connect_timeout(Duration::from_millis(200)).unwrap();
+    let lock = Locks::new(settings).lock("a");
     let start = Instant::now();
     let error = lock.lock().unwrap_err();
     let took = start.elapsed();
@@ -253,18 +254,19 @@ fn invalid_options_are_refused() {
             "reentrant: a semaphore has permits, and no owner that could enter it again",
         ),
         (locks.multi::<&str>([]), "keys must not be empty"),
-        (
-            Locks::new(Settings::single(&client).max_block(Duration::ZERO)).lock("a"),
-            "max_block must be greater than 0, not 0",
-        ),
-        (
-            Locks::new(Settings::single(&client).connect_timeout(Duration::ZERO)).lock("a"),
-            "connect_timeout must be greater than 0, not 0",
-        ),
     ] {
         let error = lock.lock().unwrap_err();
         assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
         assert_eq!(error.to_string(), text);
+    }
+    let settings = || Settings::single(&client);
+    for (name, refused) in [
+        ("max_block", settings().max_block(Duration::ZERO)),
+        ("connect_timeout", settings().connect_timeout(Duration::ZERO)),
+    ] {
+        let error = refused.map(drop).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        assert_eq!(error.to_string(), format!("{name} must be greater than 0, not 0"));
     }
 }
 

@@ -285,10 +285,7 @@ impl Runner {
     }
 
     async fn connect(&self, request: &Value) -> Answer {
-        let locks = Locks::new(settings(request).map_err(library)?);
-        if request["max_block_ms"] == 0 {
-            let _ = locks.lock("key").try_lock().await.map_err(code)?;
-        }
+        let locks = Locks::new(settings(request)?);
         let user = User { request: request.clone(), locks, own: tokio::sync::Mutex::default() };
         self.users.lock().unwrap().insert(text(request, "as").into(), Arc::new(user));
         Ok(json!({}))
@@ -324,7 +321,7 @@ impl Runner {
     async fn short_lived(&self, request: &Value) -> Answer {
         let user = self.user(request)?;
         for _ in 0..number(request, "times") {
-            let locks = Locks::new(settings(&user.request).map_err(library)?);
+            let locks = Locks::new(settings(&user.request)?);
             let guard = lock(&locks, &request["lock"]).lock().await.map_err(code)?;
             guard.release().await.map_err(code)?;
             if request["close"] == true {
@@ -561,7 +558,7 @@ async fn increment(own: &mut Own, counter: &str, only_read: bool) -> RedisResult
 
 /// Hand-offs between two holders with a client each, alternating with RPUSH and BLPOP on a list.
 async fn handoff(request: &Value) -> Answer {
-    let user = || settings(request).map(Locks::new).map_err(library);
+    let user = || settings(request).map(Locks::new);
     let (a, b) = (lock(&user()?, &request["lock"]), lock(&user()?, &request["lock"]));
     let list = format!("{}:list", request["lock"]["keys"][0].as_str().unwrap_or_default());
     let mut own = Vec::new();

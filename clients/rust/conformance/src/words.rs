@@ -81,21 +81,21 @@ pub fn urls(to: &Value) -> Vec<String> {
 }
 
 /// The settings of the locks for `connect`.
-pub fn settings(request: &Value) -> redis::RedisResult<Settings> {
+pub fn settings(request: &Value) -> Result<Settings, (&'static str, String)> {
     let to = &request["to"];
     let settings = match text(to, "kind") {
-        "cluster" => Settings::cluster(urls(to))?,
-        "sentinel" => Settings::sentinel(urls(to), text(to, "master"), "redis://master/")?,
-        _ => Settings::single(&Client::open(urls(to).remove(0))?),
+        "cluster" => Settings::cluster(urls(to)),
+        "sentinel" => Settings::sentinel(urls(to), text(to, "master"), "redis://master/"),
+        _ => Client::open(urls(to).remove(0)).map(|client| Settings::single(&client)),
     };
-    let settings = match millis(&request["max_block_ms"]) {
-        Some(max_block) => settings.max_block(max_block),
-        None => settings,
-    };
-    Ok(match millis(&request["connect_timeout_ms"]) {
-        Some(timeout) => settings.connect_timeout(timeout),
-        None => settings,
-    })
+    let mut settings = settings.map_err(library)?;
+    if let Some(max_block) = millis(&request["max_block_ms"]) {
+        settings = settings.max_block(max_block).map_err(code)?;
+    }
+    match millis(&request["connect_timeout_ms"]) {
+        Some(timeout) => settings.connect_timeout(timeout).map_err(code),
+        None => Ok(settings),
+    }
 }
 
 /// What Rust's types do not allow: negative times and numbers.
