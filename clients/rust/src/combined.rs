@@ -290,8 +290,8 @@ macro_rules! combined {
             ///
             /// # Errors
             ///
-            /// Those of [`renew`](Self::renew); [`InvalidOption`](crate::Error::InvalidOption) if it is zero, or if the
-            /// hold is a session's, which has no lease.
+            /// Those of [`renew`](Self::renew); [`InvalidOption`](crate::Error::InvalidOption) if it is below a millisecond,
+            /// or if the hold is a session's, which has no lease.
             pub $($async)? fn renew_for(&self, lease: Duration) -> Result<()> {
                 self.renewed(Some(capped(lease)))$($await)*
             }

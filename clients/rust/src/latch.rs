@@ -52,7 +52,7 @@ macro_rules! latch {
                 let mut command = spec.named("LATCH.SET");
                 command.arg(count);
                 if let Some(lease) = lease {
-                    command.arg("PX").arg(at_least_1_ms(capped(lease)));
+                    command.arg("PX").arg(in_ms(capped(lease)));
                 }
                 self.lock.core.request(spec, spec.key(), &command, true)$($await)*.map(drop)
             }

@@ -126,7 +126,8 @@ impl<C> fmt::Debug for Lock<C> {
 }
 
 impl<C> Lock<C> {
-    /// How long the lock stays held after its holder died; 30 seconds by default. It is renewed after each third of it.
+    /// How long the lock stays held after its holder died; 30 seconds by default, and at least a millisecond. It is renewed
+    /// after each third of it.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.spec.lease = capped(lease);
         self

@@ -773,7 +773,7 @@ macro_rules! redlock {
             ///
             /// # Errors
             ///
-            /// Those of [`renew`](Self::renew); [`InvalidOption`](Error::InvalidOption) if it is zero.
+            /// Those of [`renew`](Self::renew); [`InvalidOption`](Error::InvalidOption) if it is below a millisecond.
             pub $($async)? fn renew_for(&self, lease: Duration) -> Result<()> {
                 self.renewed(Some(capped(lease)))$($await)*
             }

@@ -8,7 +8,7 @@ use redis::{cmd, from_redis_value, Arg, Cmd, ErrorKind, FromRedisValue, RedisErr
 use uuid::Uuid;
 
 use crate::nodes::Nodes;
-use crate::util::{at_least_1_ms, is_full};
+use crate::util::{at_least_1_ms, in_ms, is_full};
 use crate::Error;
 
 /// The kind of lock.
@@ -25,8 +25,6 @@ pub(crate) enum Kind {
     /// Not a lock: a list, and the elements that are pushed to it later.
     Queue,
 }
-
-const NO_LEASE: &str = "lease must be greater than 0, not 0";
 
 /// Why a lock is not held, if only the server knows more.
 pub(crate) const REPORTED: &str = "the server reported its loss";
@@ -131,8 +129,8 @@ impl Spec {
         let tokens = matches!(self.kind, Kind::Lock | Kind::Fair | Kind::Write);
         let text = if self.keys.is_empty() {
             String::from("keys must not be empty")
-        } else if self.lease.is_zero() {
-            String::from(NO_LEASE)
+        } else if let Some(text) = bad_lease(self.lease) {
+            text
         } else if semaphore && self.limit == 0 {
             String::from("limit must be at least 1, not 0")
         } else if !semaphore && self.permits.is_some() {
@@ -155,9 +153,9 @@ impl Spec {
 
     /// Refuses the new lease of a renewal, if it is invalid.
     pub fn check_renewal(&self, lease: Option<Duration>) -> Result<(), Error> {
-        match lease {
-            Some(Duration::ZERO) => Err(self.invalid(NO_LEASE)),
-            Some(_) if self.session => Err(self.invalid("lease: a session has none")),
+        match lease.map(bad_lease) {
+            Some(Some(text)) => Err(self.invalid(text)),
+            Some(None) if self.session => Err(self.invalid("lease: a session has none")),
             _ => Ok(()),
         }
     }
@@ -362,7 +360,7 @@ impl Spec {
     /// Adds the lease, or that the hold is a session's.
     fn leased(&self, command: &mut Cmd, lease: Option<Duration>) {
         match lease {
-            Some(lease) => command.arg("PX").arg(at_least_1_ms(lease)),
+            Some(lease) => command.arg("PX").arg(in_ms(lease)),
             None => command.arg("SESSION"),
         };
     }
@@ -380,6 +378,15 @@ impl Spec {
             Kind::Semaphore => command.arg("PERMITS").arg(self.permits()),
             Kind::Lock | Kind::Fair | Kind::Multi | Kind::Latch | Kind::Queue => command,
         };
+    }
+}
+
+/// Why this is no lease. One below a millisecond would probably be a wrong unit.
+fn bad_lease(lease: Duration) -> Option<String> {
+    match lease {
+        Duration::ZERO => Some(String::from("lease must be greater than 0, not 0")),
+        short if short < Duration::from_millis(1) => Some(format!("lease must be at least 1 ms, not {short:?}")),
+        _ => None,
     }
 }
 

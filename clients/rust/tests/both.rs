@@ -83,8 +83,16 @@ macro_rules! tests {
                 assert!(server.say::<u64>(&["PTTL", "a"]) > 50_000);
                 guard.renew()$($await)*.unwrap();
                 assert!(server.say::<u64>(&["PTTL", "a"]) > 50_000, "it keeps the new lease");
-                let error = guard.renew_for(Duration::ZERO)$($await)*.unwrap_err();
-                assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+                for (lease, text) in [
+                    (Duration::ZERO, "lease must be greater than 0, not 0"),
+                    (Duration::from_nanos(500), "lease must be at least 1 ms, not 500ns"),
+                ] {
+                    let error = guard.renew_for(lease)$($await)*.unwrap_err();
+                    assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+                    assert_eq!(error.to_string(), text);
+                    let error = locks.latch("l").set(1, Some(lease))$($await)*.unwrap_err();
+                    assert_eq!(error.to_string(), text);
+                }
 
                 let stopped = server.stopped();
                 // The reply is lost, so the shorter lease may be in force.
@@ -497,8 +505,6 @@ macro_rules! tests {
 
                 let error = latch.count_down_by(0)$($await)*.unwrap_err();
                 assert_eq!(error.to_string(), "by must be at least 1, not 0");
-                let error = latch.set(1, Some(Duration::ZERO))$($await)*.unwrap_err();
-                assert_eq!(error.to_string(), "lease must be greater than 0, not 0");
 
                 let _lock = locks.lock("b").lock()$($await)*.unwrap();
                 let error = locks.latch("b").wait()$($await)*.unwrap_err();

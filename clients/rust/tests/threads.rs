@@ -241,6 +241,8 @@ fn invalid_options_are_refused() {
     let second = Duration::from_secs(1);
     for (lock, text) in [
         (locks.lock("a").lease(Duration::ZERO), "lease must be greater than 0, not 0"),
+        (locks.lock("a").lease(Duration::from_nanos(500)), "lease must be at least 1 ms, not 500ns"),
+        (locks.lock("a").session().lease(Duration::from_micros(999)), "lease must be at least 1 ms, not 999µs"),
         (locks.semaphore("a", 0), "limit must be at least 1, not 0"),
         (locks.semaphore("a", 3).permits(4), "permits must be from 1 to the limit of 3, not 4"),
         (locks.semaphore("a", 3).permits(0), "permits must be from 1 to the limit of 3, not 0"),

@@ -67,8 +67,9 @@ pub fn number(request: &Value, name: &str) -> u64 {
     request[name].as_u64().unwrap_or(0)
 }
 
+/// A time, of which a fraction of a millisecond can be requested.
 pub fn millis(value: &Value) -> Option<Duration> {
-    value.as_u64().map(Duration::from_millis)
+    value.as_f64().and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok())
 }
 
 /// The addresses in `to`.

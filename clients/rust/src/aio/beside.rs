@@ -15,7 +15,7 @@ use super::{unless, Core};
 use crate::queue::{is_final, Consumer, Job, Looks, Pending, Taken, LOOK};
 use crate::spec::shown;
 use crate::trial::Trial;
-use crate::util::{again, at_least_1_ms, capped, left, Pause, Sent, Wait, SHORT, SLACK};
+use crate::util::{again, capped, in_ms, left, Pause, Sent, Wait, SHORT, SLACK};
 use crate::{Error, Result};
 
 /// A latch of such a factory.
