@@ -473,7 +473,7 @@ macro_rules! release {
             /// Sends the command until there is a reply, or until `end`: then `Err`.
             $($async)? fn run(&mut self, end: Instant) -> Result<Result<()>> {
                 let mut pause = Pause::new();
-                while self.ended != Ended::Before {
+                while !self.ended.is_before() {
                     match self.step()$($await)* {
                         Ok(replied) => return Ok(replied),
                         Err(error) => match pause.next(Some(end)) {
@@ -513,7 +513,7 @@ macro_rules! release {
         impl Drop for Releasing {
             fn drop(&mut self) {
                 // It has ended, also if it was never executed.
-                if self.ended != Ended::Before {
+                if !self.ended.is_before() {
                     self.core.shared.remove(&self.hold.owner);
                 }
             }

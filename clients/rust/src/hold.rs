@@ -61,6 +61,8 @@ struct State {
     until: Instant,
     /// Why it is lost, if it is.
     why: &'static str,
+    /// Whether its factory was closed, which released it as far as that was possible.
+    is_closed: bool,
     is_warned: bool,
 }
 
@@ -85,7 +87,8 @@ impl Hold {
         let until = Instant::now() + spec.lease - spec.lease.min(sent.elapsed()).min(spec.lease / 10);
         let token = spec.fenced.then_some(granted as u64);
         let (phase, lease, why) = (Phase::Held, spec.lease, EXPIRED);
-        let state = Mutex::new(State { phase, lease, is_renewing: false, guards: 1, until, why, is_warned: false });
+        let (is_renewing, is_closed, is_warned) = Default::default();
+        let state = Mutex::new(State { phase, lease, is_renewing, guards: 1, until, why, is_closed, is_warned });
         Self { spec, owner, token, unsure, is_shared: false, job: OnceLock::new(), state, on_lost }
     }
 
@@ -291,6 +294,7 @@ impl Hold {
 
     /// One of its factories was closed. The result is for the release there.
     pub fn closed(&self) -> Ended {
+        locked(&self.state).is_closed = true;
         self.lose(CLOSED);
         Ended::Lost(CLOSED)
     }
@@ -316,7 +320,8 @@ impl Hold {
     pub fn end(&self) -> Ended {
         let mut state = locked(&self.state);
         match std::mem::replace(&mut state.phase, Phase::Released) {
-            Phase::Released => Ended::Before,
+            Phase::Released => Ended::Before(RELEASED),
+            Phase::Lost if state.is_closed => Ended::Before(state.why),
             Phase::Held if !left(state.until).is_zero() => Ended::Held,
             _ => Ended::Lost(state.why),
         }
@@ -424,18 +429,21 @@ pub(crate) enum Ended {
     Held,
     /// It was lost, for this reason.
     Lost(&'static str),
-    /// It was released before.
-    Before,
+    /// It was released before: by the program, or by closing its factory after it was lost for this reason.
+    Before(&'static str),
 }
 
 impl Ended {
+    pub fn is_before(self) -> bool {
+        matches!(self, Self::Before(_))
+    }
+
     /// What a release returns after its reply.
     pub fn result(self, spec: &Spec, replied: crate::Result<()>) -> crate::Result<()> {
         match self {
             Self::Held => replied,
             // The release must not succeed, whatever the server replied, if it did.
-            Self::Lost(why) => Err(spec.not_held(why)),
-            Self::Before => Err(spec.not_held(RELEASED)),
+            Self::Lost(why) | Self::Before(why) => Err(spec.not_held(why)),
         }
     }
 }
@@ -465,7 +473,7 @@ mod tests {
         lost.expire();
         lost.expire();
         assert!(lost.is_lost() && !lost.is_held());
-        assert_eq!((lost.end(), lost.end()), (Ended::Lost(REPORTED), Ended::Before));
+        assert_eq!((lost.end(), lost.end()), (Ended::Lost(REPORTED), Ended::Before(RELEASED)));
         assert_eq!(losses.load(Ordering::SeqCst), 1);
 
         let released = hold();

@@ -432,6 +432,30 @@ macro_rules! tests {
             }
 
             #[$test]
+            $($async)? fn what_a_closed_factory_held_is_not_released_again() {
+                let (mut one, mut two) = (Server::start(), Server::start());
+                let first = Locks::new(&one.client);
+                for is_lost in [false, true] {
+                    let second = Locks::new(&two.client);
+                    let guard = combine([first.lock("a"), second.lock("a")]).lock()$($await)*.unwrap();
+                    if is_lost {
+                        two.say::<u8>(&["LOCK.FORCE", "a"]);
+                        assert!(matches!(guard.renew()$($await)*, Err(Error::NotHeld { .. })));
+                    }
+                    let stopped = two.stopped();
+                    assert!(!second.close(SECOND / 10)$($await)*);
+                    let start = Instant::now();
+                    let error = guard.release()$($await)*.unwrap_err();
+                    let why = if is_lost { "the server reported its loss" } else { "one of its factories was closed" };
+                    assert_eq!(error.to_string(), format!("lock \"a\" is not held: {why}"));
+                    assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
+                    one.free("a");
+                    drop(stopped);
+                    two.say::<u8>(&["LOCK.FORCE", "a"]);
+                }
+            }
+
+            #[$test]
             $($async)? fn a_majority_that_cannot_be_reached() {
                 let servers = [Server::start()];
                 let gone = redis::Client::open("redis://127.0.0.1:1/").unwrap();

@@ -179,7 +179,7 @@ crate::both::release!([async] [.await]);
 impl Releasing {
     /// Releases in a task, unless it was released before.
     pub fn begin(mut self) {
-        if self.ended == Ended::Before {
+        if self.ended.is_before() {
             return;
         }
         let (core, hold) = (self.core.clone(), self.hold.clone());
