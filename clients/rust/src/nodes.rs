@@ -101,13 +101,10 @@ impl Nodes {
     pub fn address(&self, key: &[u8]) -> String {
         match self {
             Self::One(client) => client.get_connection_info().addr().to_string(),
-            Self::Many(many) => match (many.of(key), &many.master) {
-                (Some(name), _) => name.to_string(),
-                (None, None) => "the cluster".into(),
-                (None, Some(master)) => {
-                    locked(&many.masters).first().map_or_else(|| format!("the master {master:?}"), Name::to_string)
-                }
-            },
+            Self::Many(many) => {
+                let last = || locked(&many.masters).first().filter(|_| many.master.is_some()).cloned();
+                many.of(key).or_else(last).map_or_else(|| many.shown(), |name| name.to_string())
+            }
         }
     }
 
@@ -213,6 +210,13 @@ impl Many {
         known.iter().rev().find(|(slots, _)| slots.contains(&slot)).map(|(_, name)| name.clone())
     }
 
+    /// What the program has said about the servers.
+    fn shown(&self) -> String {
+        let what = self.master.as_ref().map_or_else(|| "the cluster".into(), |master| format!("the master {master:?}"));
+        let seeds: Vec<String> = self.seeds.iter().map(|seed| seed.addr().to_string()).collect();
+        format!("{what} of {}", seeds.join(", "))
+    }
+
     fn slot(&self, key: &[u8]) -> u16 {
         if self.master.is_some() {
             0
@@ -313,11 +317,13 @@ mod tests {
     fn the_newest_information_on_a_slot_is_used() {
         let seeds = infos(["redis://10.0.0.1:1"]).unwrap();
         let nodes = Nodes::many(seeds.clone(), seeds[0].clone(), None);
+        assert_eq!(nodes.address(b"a"), "the cluster of 10.0.0.1:1");
         let from = Client::open("redis://10.0.0.1:1").unwrap();
         let node = Value::Array(vec![Value::BulkString(b"".to_vec()), Value::Int(7)]);
         let reply = Value::Array(vec![Value::Array(vec![Value::Int(0), Value::Int(16383), node])]);
         nodes.learn(&from, &reply).unwrap();
         assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:7");
+        assert_eq!(nodes.address(b"a"), "10.0.0.1:7");
 
         let redirected = |reply: &[u8]| {
             let error = redis::parse_redis_value(reply).unwrap().extract_error().unwrap_err();
@@ -333,6 +339,7 @@ mod tests {
         assert!(nodes.target(b"b").is_none());
         nodes.forget(&"10.0.0.1:9".into());
         assert!(nodes.target(b"a").is_none());
+        assert_eq!(nodes.address(b"a"), "the cluster of 10.0.0.1:1");
     }
 
     #[test]
@@ -342,6 +349,7 @@ mod tests {
         let nodes = Nodes::many(seeds, node, Some("main".into()));
         let from = nodes.candidates().remove(0);
         assert!(nodes.learn(&from, &Value::Nil).is_err());
+        assert_eq!(nodes.address(b"any"), "the master \"main\" of 10.0.0.1:1, 10.0.0.2:1");
         let reply = Value::Array(vec![Value::BulkString(b"10.0.0.3".to_vec()), Value::BulkString(b"7".to_vec())]);
         nodes.learn(&from, &reply).unwrap();
         let name = nodes.target(b"any").unwrap().name;
