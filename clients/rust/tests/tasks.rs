@@ -203,15 +203,22 @@ async fn no_server() {
 
 /// As at the end of `#[tokio::main]`: nothing runs in the runtime any more.
 #[test]
-fn a_guard_that_is_dropped_at_the_end_of_main_releases() {
-    let mut server = Server::start();
+fn guards_that_are_dropped_at_the_end_of_main_release() {
+    let mut servers = [Server::start(), Server::start(), Server::start()];
     for many in [false, true] {
         let mut builder = if many { Builder::new_multi_thread() } else { Builder::new_current_thread() };
-        let client = server.client.clone();
+        let clients = servers.each_ref().map(|server| server.client.clone());
         builder.enable_all().build().unwrap().block_on(async move {
-            let _guard = Locks::new(&client).lock("a").lock().await.unwrap();
+            let locks = clients.each_ref().map(Locks::new);
+            let both = combine([locks[0].lock("b"), locks[1].lock("b")]);
+            let _one = locks[0].lock("a").lock().await.unwrap();
+            let _both = both.lock().await.unwrap();
+            let majority = RedLock::new(locks).unwrap().lock("c").lease(SOON * 3);
+            let _majority = majority.lock().await.unwrap();
         });
-        server.free("a");
+        for server in &mut servers {
+            ["a", "b", "c"].into_iter().for_each(|key| server.free(key));
+        }
     }
 }
 
