@@ -17,6 +17,7 @@ test-client-rust: $(MODULE) ## run the Rust package's own tests, the examples of
 	@$(IN_RUST) cargo clippy $(RUST_FLAGS) --package lock-so --no-default-features --features sync -- -D warnings
 	@$(IN_RUST) cargo clippy $(RUST_FLAGS) --package lock-so --no-default-features --features tokio -- -D warnings
 	@$(IN_RUST) tests/with-server cargo test $(RUST_FLAGS) --package lock-so --all-features --doc
+	@$(IN_RUST) tests/readme
 	@$(MAKE) --no-print-directory --silent test-client-rust-oldest
 
 RUST_OLDEST = build/clients/rust-oldest
