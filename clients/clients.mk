@@ -7,6 +7,10 @@ FLAVOURS  ?=
 HANDOFF_ROUNDS ?= 400
 CONFORM    = LANGUAGES='$(LANGUAGES)' FLAVOURS='$(FLAVOURS)' MODULE=$(MODULE) build/venv/bin/python -m pytest clients/conformance
 
+# What the runners with the oldest supported libraries play of the suite: another part with each commit, because .ci/run
+# derives LOCK_SEED from it.
+OLDEST_PART = -n 4 --dist worksteal --share $$(($${LOCK_SEED:-0} % 32))/32
+
 STEADY     = PYTHONPATH=tests/integration build/venv/bin/python -m harness.steady
 
 .PHONY: clients test-clients conformance handoff packages check-packages $(LANGUAGES:%=client-%) $(LANGUAGES:%=test-client-%)

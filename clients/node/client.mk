@@ -39,4 +39,4 @@ test-client-node: client-node $(MODULE) ## run the Node package's own tests (SER
 	    MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) node --test $(NODE_LIBRARY_TESTS:%=dist/test/%.test.js); \
 	done
 	@cd $(NODE_BUILD) && MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) PAGE=$(CURDIR)/docs/clients/node.md npm test --silent
-	@$(NODE_OLDEST) -n 4 --dist worksteal --share $$(($${LOCK_SEED:-0} % 16))/16
+	@$(NODE_OLDEST) $(OLDEST_PART)

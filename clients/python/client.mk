@@ -20,8 +20,6 @@ $(PYTHON_CLIENT)/stamp: clients/python/requirements.txt tests/requirements.txt
 # The oldest redis-py: a runner of its own, with which a part of the conformance suite is played.
 PYTHON_OLDEST       = build/clients/python-oldest
 PYTHON_OLDEST_REDIS = 5.0.1
-# Which of its parts depends on LOCK_SEED, which .ci/run derives from the commit.
-PYTHON_OLDEST_PARTS = 16
 
 $(PYTHON_OLDEST)/stamp: clients/python/client.mk
 	@tools/setup client-python
@@ -39,8 +37,7 @@ client-python-oldest: $(PYTHON_OLDEST)/stamp
 test-client-python: client-python client-python-oldest $(MODULE) ## run the Python package's own tests, and a part of the conformance suite with the oldest redis-py
 	MODULE=$(MODULE) $(PYTHON_CLIENT)/venv/bin/python -m pytest clients/python/tests $(PYTHON_WORKERS) $(PYTEST_ARGS)
 	@$(PYTHON_OLDEST)/venv/bin/python -c 'import redis; assert redis.__version__ == "$(PYTHON_OLDEST_REDIS)", redis.__version__'
-	MODULE=$(MODULE) LANGUAGES=python-oldest build/venv/bin/python -m pytest clients/conformance $(PYTHON_WORKERS) \
-	    --share $$(($${LOCK_SEED:-0} % $(PYTHON_OLDEST_PARTS)))/$(PYTHON_OLDEST_PARTS) -k "not driver"
+	MODULE=$(MODULE) LANGUAGES=python-oldest build/venv/bin/python -m pytest clients/conformance $(OLDEST_PART) -k "not driver"
 
 # The same with other Pythons, from 3.10 on: the tests' harness does not run on 3.9.
 .PHONY: test-client-python-with
