@@ -29,6 +29,7 @@ final class Connections {
     private static final int OPENING = 256; // of a node, at the same time
     private static final int OPENING_SHORT = 16; // of these, for short commands
     private static final long BUSY = 20_000_000; // ns
+    private static final long SHORT = 100_000_000; // ns: the time of a try
     private static final long SLOW = 1_000_000_000; // ns
     private static final long REFRESHED = 500_000_000; // ns
 
@@ -251,6 +252,10 @@ final class Connections {
                     }
                     throw (LinkException) node.failure;
                 } else if (now - until >= 0) {
+                    // In so short a time the server could not have replied: what it did before says more.
+                    if (until - start <= SHORT && node.failure instanceof LinkException earlier) {
+                        throw earlier;
+                    }
                     String within = Texts.seconds(TimeUnit.NANOSECONDS.toMillis(now - start)) + " s";
                     throw failure("no connection to " + address(node.name) + " within " + within);
                 }
@@ -419,8 +424,9 @@ final class Connections {
     /** A wait goes on without a connection: warns once in each outage. */
     void warnOfOutage(LockName lock, String node, LinkException e) {
         if (!closed && outages.add(node)) {
-            String text = e.getMessage() == null ? e.original().toString() : e.getMessage();
-            Locks.LOG.log(Level.WARNING, lock + ": no connection to " + address(node) + " (" + text + "); the wait goes on");
+            Locks.LOG.log(
+                    Level.WARNING,
+                    lock + ": no connection to " + address(node) + " (" + e.getMessage() + "); the wait goes on");
         }
     }
 

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Collectors;
+import so.lock.internal.LinkException;
 
 /** Parts of the texts of exceptions and of the log, which are the same in all languages. */
 final class Texts {
@@ -73,8 +74,7 @@ final class Texts {
 
     /** A library's words about a connection, or the server's error, with the server's address. */
     static String of(Throwable failure, String where) {
-        String text = failure instanceof LockException refused ? refused.reason : failure.getMessage();
-        text = text == null ? failure.toString() : text;
+        String text = failure instanceof LockException refused ? refused.reason : LinkException.words(failure);
         return text.contains(where) ? text : text + " (" + where + ")";
     }
 }

@@ -217,6 +217,7 @@ public abstract class AdapterContract {
                     assertThrows(NotAcquiredException.class, () -> other.lock("a").acquireHold(Duration.ofMillis(200)));
             assertTrue(late.getMessage().startsWith("lock \"a\" was not acquired within 0.2 s: "), late.getMessage());
             assertTrue(late.getMessage().contains("127.0.0.1:1"), late.getMessage());
+            assertTrue(late.getMessage().contains("Connection refused"), late.getMessage());
             assertFalse(late.getMessage().contains("the server"), late.getMessage());
             assertEquals(e.getClass(), late.getCause().getClass());
         }

@@ -14,6 +14,7 @@ import java.util.concurrent.TimeoutException;
 import so.lock.LockFailure;
 import so.lock.LockException;
 import so.lock.NotHeldException;
+import so.lock.internal.LinkException;
 
 /** Implements the protocol of clients/conformance on standard input and output: {@code runner FLAVOUR}. */
 public final class Runner {
@@ -54,10 +55,11 @@ public final class Runner {
         } catch (Throwable e) {
             JsonObject error = new JsonObject();
             error.add("id", request.get("id"));
-            error.addProperty("error", code(e));
-            error.addProperty("text", e.toString());
+            String code = code(e);
+            error.addProperty("error", code);
+            error.addProperty("text", code.equals("connection") ? LinkException.words(e) : e.toString());
             send(error);
-            if (code(e).equals("other")) {
+            if (code.equals("other")) {
                 e.printStackTrace();
             }
         }
