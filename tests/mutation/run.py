@@ -154,6 +154,7 @@ def main():
     if not table.TABLE.exists():
         table.measure(int(setting("TEST_JOBS", 4)))
     seed, mutants = choose()
+    os.environ.setdefault("LOCK_SEED", str(seed))  # tests that are drawn at random are found again by their names
     run = Run(seed, mutants)
     try:
         run.evaluate_all(int(setting("MUTATE_JOBS", 1)))
