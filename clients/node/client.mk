@@ -20,10 +20,9 @@ NODE_LIBRARY_TESTS = libraries outage sentinel inspect queue
 NODE_RESOLUTIONS = nodenext/nodenext bundler/es2022 node10/commonjs
 
 # With older libraries, only the tests of what depends on them; and a program must compile with their types, all of them.
-# With the oldest, also a part of the conformance suite, which changes with the commit. node-redis 4 has no Sentinels; to
-# ioredis 5.0 a server that is full or silent is connected.
+# With the oldest, also a part of the conformance suite, which changes with the commit. node-redis 4 has no Sentinels.
 NODE_OLDEST = NODE_LIBRARIES=oldest LANGUAGES=node FLAVOURS= MODULE=$(MODULE) build/venv/bin/python -m pytest clients/conformance \
-    -k "not driver and not node-redis-sentinel and not (ioredis-deadlines and (full_and_never or connecting_in_silence))"
+    -k "not driver and not node-redis-sentinel"
 
 test-client-node: client-node $(MODULE) ## run the Node package's own tests (SERVER=redis-server)
 	@set -e; for libraries in oldest middle; do cd $(CURDIR)/$(NODE_BUILD)/$$libraries; \

@@ -70,6 +70,7 @@ async function connect(options: RedisOptions, signal: AbortSignal, timeoutMs: nu
   signal.addEventListener('abort', abort);
   try {
     await redis.connect();
+    await hasReplied(redis);
     return connectionOf(redis, () => cause);
   } catch (error) {
     abort();
@@ -77,6 +78,18 @@ async function connect(options: RedisOptions, signal: AbortSignal, timeoutMs: nu
     throw refusal(cause) ?? cause ?? error;
   } finally {
     signal.removeEventListener('abort', abort);
+  }
+}
+
+/** ioredis 5 reports a connection before the server has replied on it: the server may be stopped, or full (ERR). */
+async function hasReplied(redis: Redis): Promise<void> {
+  try {
+    await redis.ping();
+  } catch (error) {
+    const reply = refusal(error);
+    if (reply === undefined || reply.code === 'ERR') {
+      throw reply ?? error;
+    }
   }
 }
 
