@@ -22,7 +22,8 @@ class LockError extends \RuntimeException
     /** The exception for an error reply of the server at this address. @internal */
     public static function of(string $text, string $address = 'the server'): self
     {
-        if (str_starts_with($text, 'ERR unknown command')) {
+        // An unknown command in LOCK.GUARD is another error.
+        if (preg_match('/^ERR unknown command .(LOCK|LATCH|DELAY)[.]/', $text)) {
             return new ModuleMissing("unknown command: is lock.so loaded on $address?", reason: 'ERR');
         }
         $reason = explode(' ', $text, 2)[0];

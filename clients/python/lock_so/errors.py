@@ -1,10 +1,13 @@
 """The errors of a lock. Connection errors of redis-py are passed on unchanged."""
 
+import re
 from typing import Any, Optional, Sequence
 
 import redis.exceptions as library
 
 from ._spec import Key, Spec, is_own
+
+_UNKNOWN = re.compile(r"(ERR )?unknown command .(LOCK|LATCH|DELAY)\.")
 
 
 class LockError(Exception):
@@ -142,7 +145,8 @@ def reason_of(error: BaseException, address: Any) -> str:
 
 
 def _is_unknown(text: str) -> bool:
-    return text.startswith(("unknown command", "ERR unknown command"))
+    """Whether this is the error reply of a server without the module. That for an unknown command in LOCK.GUARD is not."""
+    return _UNKNOWN.match(text) is not None
 
 
 def typed(error: Exception, spec: Spec, server: Any) -> Exception:

@@ -8,7 +8,7 @@ use redis::{cmd, from_redis_value, Arg, Cmd, ErrorKind, FromRedisValue, RedisErr
 use uuid::Uuid;
 
 use crate::nodes::Nodes;
-use crate::util::{at_least_1_ms, in_ms, is_full};
+use crate::util::{at_least_1_ms, in_ms, is_full, is_unknown};
 use crate::Error;
 
 /// The kind of lock.
@@ -178,9 +178,7 @@ impl Spec {
             Some("DEADLOCK") => Error::Deadlock { lock, error },
             Some("NOREPLICAS") => Error::NoReplicas { lock, error },
             Some(_) if is_full(&error) => Error::Connection { lock, error },
-            Some("ERR") if error.detail().is_some_and(|text| text.to_lowercase().starts_with("unknown command")) => {
-                Error::ModuleMissing { lock, address: nodes.address(self.key()) }
-            }
+            Some(_) if is_unknown(&error) => Error::ModuleMissing { lock, address: nodes.address(self.key()) },
             Some(_) => Error::Refused { lock, error },
             None if error.kind() == ErrorKind::UnexpectedReturnType => Error::Refused { lock, error },
             None => Error::Connection { lock, error },

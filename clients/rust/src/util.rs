@@ -219,6 +219,13 @@ pub(crate) fn is_full(error: &RedisError) -> bool {
     error.detail().is_some_and(|text| text.contains("max number of clients"))
 }
 
+/// Whether this is the error of a server without the module. That for an unknown command in LOCK.GUARD is another one.
+pub(crate) fn is_unknown(error: &RedisError) -> bool {
+    let name = error.detail().and_then(|text| text.strip_prefix("unknown command ")).and_then(|rest| rest.get(1..));
+    let is_ours = |name: &str| ["LOCK.", "LATCH.", "DELAY."].iter().any(|family| name.starts_with(family));
+    error.code() == Some("ERR") && name.is_some_and(is_ours)
+}
+
 /// Whether the reply was lost, or may still come.
 pub(crate) fn is_lost(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse)
