@@ -179,7 +179,9 @@ final class Consumer
 
     private function ask(array $words): mixed
     {
-        return $this->connections->request($this->list, $words);
+        $request = fn () => $this->connections->request($this->list, $words);
+        // The first one, whose attempts to connect end in time.
+        return $this->connections->connected ? $request() : $this->connections->within($this->began + $this->connections->connectTimeout, $request);
     }
 
     private function warn(string $text): void
