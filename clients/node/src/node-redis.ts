@@ -120,7 +120,8 @@ async function connect(options: RedisClientOptions, address: Partial<Address>, s
   client.once('connect', () => {
     up = true;
     if (signal.aborted) {
-      destroy(client);
+      // Not in the listener: node-redis 4 then sends its first commands, and ignores the promises of their replies.
+      setImmediate(() => destroy(client));
     }
   });
   try {
