@@ -83,7 +83,7 @@ final class FakeServerTest extends TestCase
     public function testAnErrorNamesTheLock(callable $use, string $named, array $before = []): void
     {
         $log = ini_set('error_log', '/dev/null');
-        $missing = "-ERR unknown command 'x', with args beginning with: 'k'";
+        $missing = "-ERR unknown command 'LOCK.ACQUIRE', with args beginning with: 'k'";
         foreach ([$missing => ModuleMissing::class, '-WRONGTYPE it is a string' => Refused::class] as $reply => $class) {
             $locks = $this->locks([...$before, ...array_fill(0, 4, "$reply\r\n")]);
             $hint = "unknown command: is lock.so loaded on 127.0.0.1:{$this->redis->getPort()}?";
@@ -98,7 +98,7 @@ final class FakeServerTest extends TestCase
 
     public function testAnErrorNamesTheRedLock(): void
     {
-        $missing = array_fill(0, 20, "-ERR unknown command 'x'\r\n");
+        $missing = array_fill(0, 20, "-ERR unknown command 'LOCK.ACQUIRE'\r\n");
         $all = [$this->locks($missing), $this->locks($missing), $this->locks($missing)];
         $red = new RedLock($all);
         $uses = [
